@@ -37,12 +37,12 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
-    It adds general settings and the settings of each method (`SteerOptions` in `shaping/methods/steer.py` etc.) to
-    [`~trl.GRPOConfig`], whose fields keep their meaning and defaults. `docs/settings.md` lists the added fields with
-    their ranges. Every method uses its authors' values unless others are set.
+    It adds general settings and the settings of each method (for example `SteerOptions` in `shaping/methods/steer.py`)
+    to [`~trl.GRPOConfig`], whose fields keep their meaning and defaults. `docs/settings.md` lists the added fields
+    with their ranges. By default, every method uses its authors' values.
 
-    Mistakes are reported together, before a model is loaded: first every value that is wrong by itself, then every
-    combination that cannot work. TRL checks its own fields.
+    Before a model is loaded, one error reports all invalid values together. If there are none, one error reports all
+    invalid combinations together. TRL's own checks run as well.
 
     Raises:
         `ValueError`: a setting is outside its range, or cannot be combined with another one.
@@ -73,16 +73,16 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         for remark in self._remarks(methods):
             logger.warning(remark)
 
-    # Trackers, and files that Transformers writes, receive only the settings on an allow-list.
+    # Private settings must not reach trackers or the files that Transformers writes.
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings for trackers, with `<NAME>` for values that may not leave."""
+        """Return the settings for trackers. Private values are replaced by names such as `<HUB_TOKEN>`."""
         settings = super().to_dict()
         kept = select_public(settings)
         return {name: kept.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
 
     def seal(self) -> None:
-        """Leave private settings out of pickles: every push uploads `training_args.bin`."""
+        """Leave private settings out of pickles from now on, because every push uploads `training_args.bin`."""
         vars(self)["_sealed"] = True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether this was read from a sealed pickle, so that some settings are missing."""
+        """Whether this configuration was read from a pickle that lacks the private settings."""
         return "_is_incomplete" in vars(self)
 
     def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:
@@ -195,7 +195,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     def _switch_off_clipping(self, methods: dict[str, type[Shaper]]) -> None:
         """Switch off TRL's clipping for a method that has its own loss."""
         for name, method in methods.items():
-            # A user may have set a value that equals the default. This cannot be seen here, so changes are reported.
+            # A value that a user set to its default looks like an unset value, so every change is reported.
             changed = {field: value for field, value in method.surrogate.items() if getattr(self, field) != value}
             if changed:
                 changes = [f"{field} from {getattr(self, field)!r} to {value!r}" for field, value in changed.items()]

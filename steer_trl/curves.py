@@ -1,8 +1,9 @@
-"""Draws entropy, reward and token weights of a run from its log, to show whether it learns or collapses.
+"""Draws the entropy, reward and token weights of a run from its log, to show whether the run learns or collapses.
 
     curves(trainer.state.log_history).savefig("curves.png")
 
-A saved run has the same list in `trainer_state.json`, under `log_history`. `docs/report.md` explains the keys.
+In the folder of a saved run, `trainer_state.json` has the same list as `log_history`. `docs/report.md` explains the
+keys.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +21,7 @@ PANELS = (
     ("Token weights", "1 is plain GRPO", (names.WEIGHT_MEAN, names.WEIGHT_MIN, names.WEIGHT_MAX)),
     ("Shares", "0 to 1", (names.FRAC_REWARD_ZERO_STD, names.CLIPPED_RATIO, names.SHARE_CHANGED, names.GATE)),
 )
-"""Title, unit and keys of each panel. A panel is drawn only if the log has one of its keys."""
+"""Title, unit and keys of each panel. A panel is drawn only if the log has at least one of its keys."""
 
 
 def series(log_history: Iterable[dict[str, Any]], key: str) -> list[tuple[int, float]]:
@@ -29,16 +30,16 @@ def series(log_history: Iterable[dict[str, Any]], key: str) -> list[tuple[int, f
 
 
 def curves(log_history: Sequence[dict[str, Any]], title: str | None = None) -> "Figure":
-    """Draw entropy, reward, token weights and shares over the optimizer steps of one run.
+    """Draw entropy, reward and the other values in [`PANELS`] over the optimizer steps of one run.
 
     Args:
-        log_history (`Sequence[dict]`): `trainer.state.log_history`. Raises `ValueError` if it has none of the keys.
+        log_history (`Sequence[dict]`): `trainer.state.log_history`. Raises `ValueError` if it has no value to draw.
         title (`str`, *optional*): the title of the figure.
 
     Returns:
         `matplotlib.figure.Figure`: a notebook displays it; `figure.savefig("curves.png")` writes it to a file.
     """
-    # pyplot is not used because it would choose the user's back end.
+    # pyplot is avoided because it would choose a matplotlib back end for the whole process.
     from matplotlib.figure import Figure
 
     lines = {key: series(log_history, key) for _, _, keys in PANELS for key in keys}
@@ -55,7 +56,7 @@ def curves(log_history: Sequence[dict[str, Any]], title: str | None = None) -> "
         for key in keys:
             axis.plot(*zip(*lines[key], strict=True), label=key, marker="." if len(lines[key]) == 1 else "")
         axis.set(title=head, xlabel="optimizer step", ylabel=unit)
-        # The axis of the entropy begins at 0, so that a small change looks small.
+        # The entropy axis begins at 0, so that a small change looks small.
         if names.ENTROPY in keys:
             axis.set_ylim(0, 1.1 * axis.get_ylim()[1])
         axis.grid(alpha=0.3)

@@ -1,12 +1,12 @@
 """The errors that this package raises on purpose. Their text states what is wrong and what to do about it.
 
-The command line prints such an error in one line (`cli/errors.py`). Any other error is a bug of ours or of a library,
-and keeps its traceback. Each class is also a standard exception: `except ValueError` catches an `InvalidValueError`.
+The command line prints such an error without its traceback (`cli/errors.py`). Each class is also a subclass of a
+standard exception, so `except ValueError` catches an `InvalidValueError`.
 """
 
 
 class SteerError(Exception):
-    """An error whose text is all that a user needs."""
+    """Base class of errors whose text is enough for a user to correct the mistake."""
 
 
 class InvalidValueError(SteerError, ValueError):
@@ -18,11 +18,11 @@ class InvalidTypeError(SteerError, TypeError):
 
 
 class NotThereError(SteerError, FileNotFoundError):
-    """A file, a folder or a model that is not where it was expected."""
+    """A missing file, folder or model."""
 
 
 class CannotContinueError(SteerError, RuntimeError):
-    """A failure outside of this package, after which it cannot continue."""
+    """A failure outside this package, such as a full disk, after which the run cannot continue."""
 
 
 class IncompatibleVersionError(SteerError, ImportError):

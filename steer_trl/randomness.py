@@ -1,4 +1,4 @@
-"""Random draws that leave the global state alone and do not depend on how a batch is split."""
+"""Draws random numbers that leave the global random state alone and do not depend on how a batch is split."""
 
 from contextlib import AbstractContextManager
 
@@ -16,7 +16,8 @@ def draw_uniform(seed: int, step: int, rows: Tensor, width: int) -> Tensor:
     """Return numbers in [0, 1) of shape `[len(rows), width]`, float32, on the device of `rows`.
 
     Each number depends only on the seed, the optimizer step, the row number in the rollout and the token's position.
-    A wider batch starts with the same numbers, so padding does not change them. A resumed run needs no saved state.
+    A larger `width` only appends numbers to each row, so padding does not change the numbers of the tokens. A resumed
+    run draws the same numbers without a saved state.
     """
     draws = [np.random.default_rng([seed, step, row]).random(width, dtype=np.float32) for row in rows.tolist()]
     return torch.from_numpy(np.stack(draws)).to(rows.device)

@@ -1,7 +1,7 @@
 """Selects the settings of a run that may leave this machine.
 
-Numbers and switches may leave. A string may leave only if its setting is on the allow-list below, because any other
-string may hold a secret: a token, a URL with a password, a header.
+Numbers and booleans may leave. A string may leave only if its setting is on the allow-list below, because any other
+string may hold a secret, such as a token, a URL with a password or a header.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-# The strings of these settings come from closed sets, or are names and folders that are not secret.
+# The strings of these settings come from fixed sets, or are names and folders that are not secret.
 _TEXTS = {
     *("advantage_shaping", "model_license", "loss_type", "scale_rewards", "importance_sampling_level", "vllm_mode"),
     *("multi_objective_aggregation", "pad_to_multiple_of", "cache_implementation", "vllm_importance_sampling_mode"),
@@ -26,15 +26,16 @@ _WITHHELD = object()
 
 
 def allow_texts(names: Iterable[str]) -> None:
-    """Allow the strings of the settings `names` to leave. Their checks must restrict them to a closed set."""
+    """Add the settings in `names` to the allow-list. Their checks must restrict their strings to a fixed set."""
     _TEXTS.update(names)
 
 
 def select_public(settings: Mapping[str, Any], texts: Collection[str] = _TEXTS) -> dict[str, Any]:
-    """Return the `settings` that may leave, as numbers, strings, lists and dictionaries.
+    """Return the `settings` that may leave this machine, as numbers, strings, lists and dictionaries.
 
-    A string may leave if `texts` names its setting. The items of a list are treated like their setting; a dictionary
-    inside of a setting has an allow-list of its own. A list or dictionary of which no item may leave is left out.
+    A string may leave if `texts` contains the name of its setting. The same holds for the strings in a list. A
+    dictionary inside a setting has its own allow-list. A list or dictionary is left out if it has no item that may
+    leave.
     """
     kept = {str(name): _select_value(value, name in texts) for name, value in settings.items()}
     return {name: value for name, value in kept.items() if value is not _WITHHELD}
@@ -42,7 +43,7 @@ def select_public(settings: Mapping[str, Any], texts: Collection[str] = _TEXTS) 
 
 def _select_value(value: Any, may_be_text: bool) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
-    # The values of an Enum are a closed set, so they cannot hold a secret.
+    # The values of an Enum are a fixed set, so they cannot hold a secret.
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, torch.dtype):

@@ -1,12 +1,12 @@
-"""The files of a run in `<output_dir>/_logs`. Reading them needs neither torch nor TRL.
+"""Writes and reads the files of a run in `<output_dir>/_logs`. Reading them needs neither torch nor TRL.
 
-    run.json                     settings, methods, commit, versions of packages, when it began and was resumed
+    run.json                     settings, methods, commit, package versions, times of the start and of each resume
     metrics.jsonl                one line per log entry: step, epoch, time, and every key of the log
     alarms.jsonl                 one line per alarm
     tokens/step-00000050.jsonl   one line per completion, with the numbers of each token (`log_tokens`)
 
-Each line is written at once, so that at most the last line of a killed run is incomplete. A resumed run first removes
-the lines after its checkpoint. Transformers leaves files whose names begin with `_` out of every push.
+A line is written in a single call, so only the last line of a killed run can be incomplete. A resumed run first
+removes the lines after its checkpoint. Transformers leaves files whose names begin with `_` out of every push.
 """
 
 import json
@@ -26,10 +26,11 @@ TOKEN_FILE = re.compile(r"step-(\d{1,15})\.jsonl")
 
 
 def append(output_dir: str | Path, entry: Mapping[str, Any], name: str = METRICS) -> None:
-    """Append `entry` as one line to the file `name` in `_logs` of a run's folder.
+    """Append `entry` as one line to the file `name` in the `_logs` folder of a run.
 
-    `entry` holds strings, numbers, lists and mappings. A missing time is added, and a number that is not finite
-    becomes `null`. A script can log evaluations of its own: `append(folder, {"step": 80, "eval_my_accuracy": 0.4})`.
+    `entry` holds strings, numbers, lists and mappings. If it has no time, the current time is added. A number that is
+    not finite becomes `null`. A script can log its own evaluations with
+    `append(folder, {"step": 80, "eval_my_accuracy": 0.4})`.
     """
     path = Path(output_dir, LOGS, name)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +40,7 @@ def append(output_dir: str | Path, entry: Mapping[str, Any], name: str = METRICS
 
 
 def as_json(value: Any) -> Any:
-    """Convert `value` to types of JSON, with `None` for a number that is not finite."""
+    """Convert `value` to JSON types. A number that is not finite becomes `None`."""
     if isinstance(value, Mapping):
         return {str(name): as_json(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -53,7 +54,7 @@ def as_json(value: Any) -> Any:
 def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> None:
     """Prepare `_logs` for a run that continues after optimizer step `step`, and write its `run.json`.
 
-    With step 0 the run is new, and the logs of an earlier run are moved to `_logs.1`, `_logs.2` and so on.
+    If `step` is 0, the run is new, and the logs of an earlier run are moved to `_logs.1`, `_logs.2` and so on.
     """
     folder = Path(output_dir, LOGS)
     before: dict[str, Any] = {}
@@ -66,7 +67,7 @@ def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> 
         for written_at, path in token_files(folder):
             if written_at > step:
                 path.unlink()
-        # The last file may have lines from after the checkpoint, because a rollout can last several steps.
+        # The last file may have lines from after the checkpoint, because its rollout can last several steps.
         for _, path in token_files(folder)[-1:]:
             _cut(path, step)
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +87,7 @@ def lines(path: Path) -> Iterator[dict[str, Any] | None]:
 
 
 def loads(text: bytes) -> dict[str, Any] | None:
-    """Parse a mapping from JSON, with `None` for NaN and infinities; return `None` for anything else."""
+    """Parse a JSON mapping, in which NaN and infinities become `None`. Return `None` for any other text."""
     try:
         value = json.loads(text.decode(errors="replace"), parse_constant=lambda _: None)
     except (ValueError, RecursionError):
@@ -116,7 +117,7 @@ def find_checkpoints(folder: Path) -> list[Path]:
 def find_run_files(folder: Path, names: Sequence[str] = (LOGS,)) -> list[Path]:
     """Return the checkpoints in `folder`, latest first.
 
-    If there are none, return the existing files of `names`.
+    If there are none, return the files in `names` that exist in `folder`.
     """
     return find_checkpoints(folder) or [folder / name for name in names if (folder / name).exists()]
 
@@ -128,7 +129,7 @@ def token_files(folder: Path) -> list[tuple[int, Path]]:
 
 
 def token_path(output_dir: str | Path, step: int) -> Path:
-    """Return the path for the tokens of the rollout that optimizer step `step` trains on first."""
+    """Return the path of the token file for the rollout whose training begins at optimizer step `step`."""
     return Path(output_dir, LOGS, TOKENS, f"step-{step:08d}.jsonl")
 
 

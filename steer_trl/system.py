@@ -1,4 +1,4 @@
-"""Helpers for whole files, installed versions, lazy imports and process groups."""
+"""Helpers that write complete files, find installed versions, import lazily and leave process groups."""
 
 import gc
 import os
@@ -11,9 +11,10 @@ from typing import Any
 
 
 def write_whole(path: Path, save: Callable[[Path], Any]) -> None:
-    """Let `save` write a file beside `path`, then rename it to `path`.
+    """Write a file with `save`, so that `path` never holds an incomplete file.
 
-    A failure leaves no file behind.
+    `save` writes a temporary file in the same folder, which is then renamed to `path`. If this fails, the temporary
+    file is removed.
     """
     # Transformers leaves files whose names begin with _ out of a push.
     partial = path.with_name(f"_{path.name}.partial")
@@ -37,7 +38,10 @@ def find_versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def import_lazily(package: str, **homes: Iterable[str]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for `package` that imports each name from its home module on first use."""
+    """Return a `__getattr__` for `package` that imports a name only when it is first used.
+
+    `homes` maps each module of the package to the names that this module defines.
+    """
     home_of = {name: home for home, names in homes.items() for name in names}
 
     def get(name: str) -> Any:
@@ -53,9 +57,9 @@ def leave_group() -> None:
 
     Torch's group has threads that may still hold tensors. A thread that releases its last tensor while the interpreter
     exits aborts the process, about once in thirty runs on a busy machine (pytorch issue 190489). So this function
-    destroys the group and frees everything that refers to it, which also ends its threads.
+    destroys the group and frees everything that refers to it, which also ends the threads.
     """
-    # Imported here, because the rest of this module needs no torch.
+    # torch is imported here, because the rest of this module does not need it.
     from torch import distributed
 
     gc.collect()

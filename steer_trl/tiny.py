@@ -2,9 +2,9 @@
 
     python -m steer_trl.tiny OUT_DIR
 
-saves the model to OUT_DIR, together with addition problems. `problems.jsonl` has their answers, and `prompts.jsonl` is
-the data set of the recipe `first_run`. The recipe rewards every answer that contains a digit. Half of an untrained
-model's answers do, so there is something to learn.
+This command saves both to OUT_DIR, together with addition problems. `problems.jsonl` has the problems with their
+answers, and `prompts.jsonl` is the data set of the recipe `first_run`. The recipe rewards every answer that contains a
+digit. Half of the untrained model's answers contain one, so there is something to learn.
 """
 
 import argparse
@@ -25,8 +25,8 @@ CHAT_TEMPLATE = (
 
 
 def tiny_tokenizer(characters: str | None = None) -> PreTrainedTokenizerFast:
-    """Make a tokenizer with a token for each of the `characters`, by default all 256 bytes."""
-    # A tokenizer of this kind writes every byte, also a space, as a visible letter.
+    """Make a tokenizer with one token for each of the `characters`, by default for each of the 256 bytes."""
+    # A byte-level tokenizer represents every byte as a visible letter, even a space.
     bytes_as_letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     if characters is None:
         alphabet = pre_tokenizers.ByteLevel.alphabet()

@@ -1,6 +1,6 @@
-"""Checks values. A complaint is one sentence with the name of a setting, its value, and the allowed values.
+"""Checks values and collects complaints, so that a user sees all of them at once.
 
-Complaints are collected, so that a user sees all of them at once.
+A complaint is one sentence with the name of a setting, its value, and the allowed values.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -15,7 +15,7 @@ from steer_trl.exceptions import InvalidValueError
 class Refusal(InvalidValueError):
     """The error that lists all `complaints` about one subject, for example about a configuration.
 
-    One complaint gives one line, `subject: complaint`. Several complaints are listed below a line such as
+    The text of a single complaint is `subject: complaint`. Several complaints are listed below a line such as
     `subject: 2 problems found.`
     """
 
@@ -40,7 +40,10 @@ def refuse(complaints: list[str], subject: str) -> None:
 
 
 def why_not_imported(error: BaseException) -> str:
-    """Return why a user's file cannot be imported: Python's message, or error and line."""
+    """Return the reason why a user's file cannot be imported.
+
+    This is Python's message. If the error is not a usual import error, its type, file and line are added.
+    """
     if isinstance(error, (ImportError, AttributeError, TypeError, ValueError, SyntaxError, OSError)):
         return str(error)
     place = extract_tb(error.__traceback__)[-1]
@@ -82,7 +85,7 @@ def is_within(value: object, interval: str) -> bool:
 
 
 def check_interval(name: str, value: object, interval: str, why: str = "") -> list[str]:
-    """Return a complaint, with the reason `why`, unless `value` is in `interval` (see [`is_within`])."""
+    """Return a complaint unless `value` is in `interval` (see [`is_within`]). `why` is the reason that it gives."""
     if is_within(value, interval):
         return []
     kind = "" if is_number(value) else "a number "
@@ -93,8 +96,8 @@ def check_interval(name: str, value: object, interval: str, why: str = "") -> li
 def read_from_state(state: object, name: str, is_valid: Callable[[Any], bool], must_be: str) -> Any:
     """Return the field `name` of a state that was read from a file.
 
-    Raises `ValueError` if the field is missing or invalid. The error's text says what the field must be. The caller
-    puts the name of the file in front of this text.
+    Raises `ValueError` if the field is missing or invalid. In the error's text, `must_be` describes a valid value. The
+    caller puts the name of the file in front of this text.
     """
     if not isinstance(state, Mapping):
         raise InvalidValueError(f"the state must be a mapping with the key {name!r}, got {state!r}")

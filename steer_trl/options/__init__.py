@@ -1,1 +1,1 @@
-"""The settings of a run, with their ranges and the combinations that are refused."""
+"""The settings of a run, with their ranges and the combinations that are not allowed."""

@@ -1,4 +1,4 @@
-"""Describes settings, and defines those that every method has."""
+"""Defines how a setting is described, and the settings that all methods share."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
@@ -15,15 +15,15 @@ Config = TypeVar("Config")
 
 @dataclass(frozen=True)
 class Setting:
-    """Describes a field of a configuration: `name: Annotated[float, Setting("...", "(0, 1]")]`.
+    """Describes a field of a configuration, as in `name: Annotated[float, Setting("...", "(0, 1]")]`.
 
     Attributes:
         about (`str`): the text for the command line and the documentation.
-        within (`str`, *optional*): the interval of a number, `"(0, 1]"`.
-        choices (`tuple[str, ...]`): the strings that the field may hold; any string if empty.
+        within (`str`, *optional*): the interval that a number must be in, such as `"(0, 1]"`.
+        choices (`tuple[str, ...]`): the allowed strings. If it is empty, every string is allowed.
         needs (`Mapping[str, Any]`): maps each setting that this setting needs to a value, a tuple of allowed values,
-            or an interval (`options/needs.py`). If it is not met, this setting has no effect and is refused.
-        off (`float`, *optional*): the value that switches off the method: the run is then GRPO, bit for bit.
+            or an interval (`options/needs.py`). If a need is not met, this setting has no effect and is refused.
+        off (`float`, *optional*): the value that switches the method off, so that the run equals GRPO bit for bit.
     """
 
     about: str
@@ -34,13 +34,13 @@ class Setting:
 
     @property
     def help(self) -> str:
-        """The text for the command line, with the range of the setting and what it needs."""
+        """The text for the command line, which includes the setting's range and the settings that it needs."""
         needed = f" Only with {describe_needs(self.needs)}." if self.needs else ""
         return self.about + needed + (f" In {self.within}." if self.within else "")
 
 
 def settings_of(config: type) -> dict[str, Setting]:
-    """Return the [`Setting`] of each field of a configuration that has one, by the field's name."""
+    """Return a mapping from the name of a configuration's field to its [`Setting`], for each field that has one."""
     hints = get_type_hints(config, include_extras=True)
     notes = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
     return {name: found[0] for name, found in notes.items() if found and isinstance(found[0], Setting)}
@@ -63,7 +63,7 @@ def find_defaults(config: Any) -> dict[str, Any]:
 
 
 def find_changes(config: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that are not at their defaults. Secrets are not removed."""
+    """Return the fields whose values differ from their defaults. Secret values are not removed."""
     defaults = find_defaults(config).items()
     return {name: getattr(config, name) for name, default in defaults if getattr(config, name) != default}
 
@@ -125,9 +125,9 @@ def idle_complaints(args: "ShapingConfig", unread: Collection[str] = ()) -> list
 
 @dataclass
 class ShapingConfig(GRPOConfig):
-    """Settings of every method."""
+    """Settings that all methods share."""
 
-    # TRL and Transformers compute these fields or parse them from strings. They have these types afterwards.
+    # TRL and Transformers compute these fields or parse them from strings. Afterwards, they have these types.
     if TYPE_CHECKING:
         output_dir: str = ""
         num_generations: int = 8
@@ -211,7 +211,7 @@ class ShapingConfig(GRPOConfig):
 
     @property
     def skips_padding(self) -> bool:
-        """Whether padding is skipped: `skip_padding`, or if it is unset, whether any method is in use."""
+        """Whether padding is skipped. If `skip_padding` is unset, it is skipped whenever a method is in use."""
         return bool(self.shaping_names) if self.skip_padding is None else self.skip_padding
 
     @property

@@ -1,8 +1,8 @@
 """Declares the values of other settings that a setting or a method needs.
 
-A setting of this package names the settings that it has no effect without:
-`Setting(..., needs={"stare_adaptive": True})`.
-A method names the values of TRL's settings that it cannot work without: `needs = TOKEN_RATIOS`.
+A setting of this package declares the other settings without which it has no effect, for example with
+`Setting(..., needs={"stare_adaptive": True})`. A method declares the values of TRL's settings with which it can work,
+for example with `needs = TOKEN_RATIOS`.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from steer_trl.options.trl import LOSSES
 from steer_trl.validation import is_within
 
 UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
-"""Settings that switch TRL's clipping off: they allow ratios between 0 and a billion."""
+"""Settings that switch TRL's clipping off, because they allow importance ratios between 0 and a billion."""
 
 
 class Need(NamedTuple):
@@ -52,7 +52,7 @@ OWN_BONUS = {
 
 
 def is_met(wanted: Any, value: Any) -> bool:
-    """Return whether `value` is `wanted`, which is a value, a tuple of allowed values, or an interval.
+    """Return whether `value` matches `wanted`, which is a value, a tuple of allowed values, or an interval.
 
     If `value` is a list, one allowed item is enough.
     """
@@ -63,7 +63,7 @@ def is_met(wanted: Any, value: Any) -> bool:
 
 
 def describe_needs(needs: Mapping[str, Any]) -> str:
-    """Describe all `needs` of a setting: `"stare_gate='batch'/'sample'"`, `"log_tokens"`."""
+    """Describe all `needs` of a setting in words, such as `"stare_gate='batch'/'sample' and log_tokens"`."""
     return " and ".join(f"{name}{_describe(wanted)}" for name, wanted in needs.items())
 
 
@@ -74,7 +74,7 @@ def _describe(wanted: Any) -> str:
 
 
 def find_unmet(who: str, needs: Mapping[str, Need], settings: Any) -> list[str]:
-    """Return a complaint about each of the `settings` that the method `who` cannot work with."""
+    """Return a complaint about each of the `settings` that the method named `who` cannot work with."""
     return [
         f"{name}={value!r} cannot be combined with {who}: {need.why}. Leave it unset."
         for name, need in needs.items()

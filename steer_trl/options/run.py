@@ -1,7 +1,7 @@
-"""The settings of every run, whatever its method: its logs, when it ends, and the groups that it trains on.
+"""The settings that do not depend on a run's method: its logs, its token budget and dynamic sampling.
 
-Dynamic sampling comes from DAPO (arXiv 2503.14476, section 3.2). STARE's released scripts use it with 3 times as many
-prompts as are trained on and at most 10 attempts, and drop the surplus.
+Dynamic sampling comes from DAPO (arXiv 2503.14476, section 3.2). In STARE's released scripts, an attempt has 3 times
+as many prompts as a rollout trains on. There are at most 10 attempts, and the surplus is dropped.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ RESAMPLE = {"dynamic_sampling": "resample"}
 
 @dataclass
 class RunOptions(ShapingConfig):
-    """The logs of a run, its alarms and model card, and when it ends."""
+    """Settings for a run's logs, alarms and model card, and for its end."""
 
     model_license: Annotated[str | None, Setting("Licence that the model card states, e.g. apache-2.0.")] = None
     terminal_log: Annotated[
@@ -58,7 +58,7 @@ class RunOptions(ShapingConfig):
 
 @dataclass
 class SamplingOptions(ShapingConfig):
-    """Dynamic sampling: which of the generated groups are trained on."""
+    """Settings for dynamic sampling, which selects the generated groups that are trained on."""
 
     dynamic_sampling: Annotated[
         str,

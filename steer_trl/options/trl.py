@@ -1,6 +1,6 @@
 """Properties of TRL's losses, ranges of TRL's numeric settings, and a complaint about TRL's `entropy_target`.
 
-A loss that is missing here, because a later TRL added it, is never refused.
+A loss that a later version of TRL adds is not listed here, so it is never refused.
 """
 
 from dataclasses import fields
@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 
 class Loss(NamedTuple):
-    """A loss of TRL. `clips` states whether a clipped token has no gradient.
+    """The properties of one of TRL's losses.
 
-    `averages_over` names the units over which the loss is averaged.
+    `clips` states whether a clipped token has no gradient. `averages_over` names the units over which the loss is
+    averaged.
     """
 
     clips: bool
