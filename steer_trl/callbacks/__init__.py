@@ -1,4 +1,4 @@
-"""Callbacks for any trainer that logs GRPO's keys, including `SteerGRPOTrainer`: the run's log and the alarms.
+"""Callbacks that write a run's log and raise alarms, for any trainer that logs GRPO's keys.
 
-Nothing here imports TRL's trainers: the callbacks work with versions that `SteerGRPOTrainer` cannot work with.
+They do not import TRL's trainers, so they also work with versions of TRL that `SteerGRPOTrainer` does not support.
 """

@@ -1,7 +1,7 @@
-"""Reports alarms on the terminal, in a file of the run, and to trackers. They never stop a training run.
+"""Reports alarms on the terminal, in a file of the run, and to trackers. An alarm never stops a training run.
 
 The file is `_logs/alarms.jsonl` in `output_dir` (`steer_trl/runlog.py`). It has one line per alarm, with the fields of
-[`~steer_trl.diagnostics.Alarm`] and `time` in seconds since 1970.
+[`~steer_trl.diagnostics.Alarm`] and the `time` in seconds since 1970.
 """
 
 import logging
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Alarms(TrainerCallback):
-    """Reads each log entry on the main process, and reports the alarms it raises."""
+    """Reads each log entry on the main process, and reports the alarms that the entry raises."""
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch

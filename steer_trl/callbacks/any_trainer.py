@@ -12,7 +12,10 @@ from steer_trl.diagnostics.watch import Watch
 from steer_trl.exceptions import InvalidValueError
 
 ACTING = "_acting_alarms_callback"
-"""Attribute of a training state that holds the active callback. If a trainer has several, only the first is active."""
+"""The attribute of a training state that holds the active callback.
+
+If a trainer has several of these callbacks, only the first is active.
+"""
 
 
 class AlarmsCallback(TrainerCallback):
@@ -22,7 +25,7 @@ class AlarmsCallback(TrainerCallback):
 
     It only reads the log. Each alarm is a warning on the terminal, a line of `_logs/alarms.jsonl` in `output_dir`, and
     an alert of trackio or Weights & Biases if `report_to` names that tracker. The log itself is written to
-    `_logs/metrics.jsonl`, which `steer-trl report` reads. It never stops or changes a training run.
+    `_logs/metrics.jsonl`, which `steer-trl report` reads. The callback never stops or changes a training run.
     [`SteerGRPOTrainer`] has all of it built in.
 
     Example:
@@ -34,7 +37,7 @@ class AlarmsCallback(TrainerCallback):
     ```
 
     Raises:
-        `ValueError`: when it is given to a [`SteerGRPOTrainer`], which reports the same alarms itself.
+        `ValueError`: the callback is given to a [`SteerGRPOTrainer`], which reports the same alarms itself.
     """
 
     def __init__(self) -> None:
@@ -70,7 +73,7 @@ class AlarmsCallback(TrainerCallback):
     def on_log(
         self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
-        """Write a log entry, and report the alarms it raises."""
+        """Write a log entry, and report the alarms that it raises."""
         if vars(state).get(ACTING, self) is not self:
             return
         self._log.on_log(args, state, control, logs=logs)

@@ -8,7 +8,10 @@ PATIENCE = 10
 
 
 def find_commit() -> dict[str, Any]:
-    """Return the field `code` of `run.json`; empty outside of a git checkout or if git is not installed."""
+    """Return the entry `code` of `run.json`.
+
+    The result is empty outside of a git checkout, or if git is not installed.
+    """
     commit = _run_git("rev-parse", "HEAD")
     if commit is None:
         return {}
@@ -17,7 +20,7 @@ def find_commit() -> dict[str, Any]:
 
 
 def _run_git(*arguments: str) -> str | None:
-    """Return the output of a git command; `None` if the command fails or takes too long."""
+    """Return the output of a git command, or `None` if the command fails or takes too long."""
     command = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", *arguments]
     try:
         done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)

@@ -2,7 +2,7 @@
 
 Truncated sampling (`top_p`, `top_k`, `min_p`): the trainer computes log-probabilities and entropies over the whole
 vocabulary, but vLLM computes log-probabilities over the tokens that sampling keeps. Before TRL 1.17, the importance
-ratio is therefore too small by a factor, the total probability of the kept tokens (trl issue 6789).
+ratio is therefore too small by a factor equal to the total probability of the kept tokens (trl issue 6789).
 Dropout: each forward pass uses a different subnetwork (trl issue 3500).
 """
 
@@ -15,7 +15,7 @@ from torch import nn
 logger = logging.getLogger(__name__)
 
 WHOLE = {"top_p": 1.0, "top_k": 0, "min_p": None}
-"""The settings with which sampling keeps all tokens."""
+"""The values of the sampling settings that keep all tokens."""
 
 
 def remark_other_policies(args: Any, model: nn.Module | None) -> None:

@@ -18,10 +18,10 @@ PACKAGES = ("steer_trl", "trl", "transformers", "torch", "accelerate", "peft", "
 
 
 class RunLog(TrainerCallback):
-    """Writes each log entry as a line, on the main process. A failure never stops the run."""
+    """Writes each log entry as a line of the run's log, on the main process. A failure never stops the run."""
 
     def __init__(self, describe: Callable[..., dict[str, Any]]) -> None:
-        """Keep `describe`, which makes the contents of `run.json` from arguments, state and model."""
+        """Store `describe`, which returns the contents of `run.json`, given the arguments, state and model."""
         self._describe = describe
         self._is_finished = self._failed = False
         # The state of the training run whose log is open.
@@ -72,15 +72,15 @@ class RunLog(TrainerCallback):
 
 
 def is_at_its_end(state: TrainerState) -> bool:
-    """Return whether a run in this state has no step left.
+    """Return whether a run in this state has no optimizer steps left.
 
-    Transformers would train one more step, and save it.
+    If such a run is resumed, Transformers alone would train one more step and save it.
     """
     return 0 < state.max_steps <= state.global_step
 
 
 def describe_run(args: Any, state: TrainerState, model: Any = None) -> dict[str, Any]:
-    """Return the contents of `run.json` for any trainer: settings that may leave the machine, and versions."""
+    """Return the contents of `run.json` for any trainer, without settings that must not leave the machine."""
     return {
         "methods": [],
         "model": getattr(getattr(model, "config", None), "_name_or_path", None) or None,

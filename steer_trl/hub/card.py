@@ -67,7 +67,7 @@ class CardFacts:
 
 
 def make_card(facts: CardFacts, has_report: bool = False) -> ModelCard:
-    """Return the card: metadata, usage, the token weights, entropy, evaluation, settings and citations."""
+    """Return the model card, with metadata, usage, token weights, entropy, evaluation, settings and citations."""
     results = read_results(facts.log, facts.step, facts.benchmarks)
     curve = [entry for entry in facts.log if entry.get(ENTROPY) is not None and "step" in entry]
     rows = np.linspace(0, len(curve) - 1, min(POINTS, len(curve))).round().astype(int)
@@ -105,7 +105,10 @@ def make_card(facts: CardFacts, has_report: bool = False) -> ModelCard:
 
 
 def select_settings(args: SteerGRPOConfig) -> dict[str, Any]:
-    """Return the settings for a recipe: all settings of the methods in use, and any other that was changed."""
+    """Return the settings for a recipe of the run.
+
+    They are all settings of the methods in use, and all other settings that were changed.
+    """
     given = select_public(vars(args))
     of_methods = {"advantage_shaping", "shaping_scope"}
     for method in args.shaping_names:

@@ -27,7 +27,7 @@ class PushError(CannotContinueError):
 @contextmanager
 def catch_push_errors(trainer: Trainer) -> Iterator[None]:
     """Raise a [`PushError`] if a push inside the `with` block fails, after all files have been saved."""
-    # A push in the background may still read the card that is about to be written.
+    # Wait, because a push in the background may still read the card that is about to be written.
     trainer._finish_current_push()
     try:
         yield
@@ -35,8 +35,8 @@ def catch_push_errors(trainer: Trainer) -> Iterator[None]:
         if not _is_from_hub(error):
             raise
         if trainer.hub_model_id is None:
-            # The repository could not be created. The other processes are already saving the model. If its weights are
-            # sharded, they wait until this process joins in.
+            # The repository could not be created, but the other processes are already saving the model. If its weights
+            # are sharded, the other processes wait until this process also saves.
             trainer.save_model(_internal_call=True)
         raise PushError(_describe_failure(trainer, error)) from error
 

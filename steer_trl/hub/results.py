@@ -34,7 +34,7 @@ def read_results(log: Iterable[dict[str, Any]], step: int, benchmarks: Benchmark
 
 
 def _make_result(benchmark: Benchmark, metric: str, value: float, sampling: Sampling, step: int) -> EvalResult:
-    """Return a result for `model-index`, with the Hub name of a data set from there."""
+    """Return a result for `model-index`. If the benchmark is from the Hub, its name on the Hub is used."""
     on_hub = find_hub_datasets(benchmark.dataset)
     source = SOURCES.get(str(benchmark.dataset[0].get("source"))) if on_hub else None
     return EvalResult(
@@ -59,6 +59,6 @@ def _make_result(benchmark: Benchmark, metric: str, value: float, sampling: Samp
 
 
 def find_hub_datasets(dataset: Any) -> list[str]:
-    """Return the Hub names of the data sets that `dataset` was made of, by its `homepage`."""
+    """Return the Hub names of the data sets that `dataset` was made from, which its `homepage` lists."""
     info = getattr(dataset, "info", None)
     return sorted(set(HUB_DATASET.findall(getattr(info, "homepage", None) or "")))

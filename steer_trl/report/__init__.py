@@ -1,10 +1,10 @@
-"""Writes a page about one or several runs, from the files in their folders: `steer-trl report RUN [RUN ...]`.
+"""Writes a page about one or several runs, from the files in their folders.
 
-In Python:
+The command is `steer-trl report RUN [RUN ...]`. In Python:
 
-from steer_trl import report
+    from steer_trl import report
 
-report.write(["runs/grpo", "runs/stare"], "report.html")
+    report.write(["runs/grpo", "runs/stare"], "report.html")
 """
 
 from steer_trl.report.page import html, write

@@ -1,4 +1,4 @@
-"""Turns runs into the data of the page: thinned curves, panels, settings, and a description of each run."""
+"""Collects the data that the page shows about runs, such as thinned curves, panels and settings."""
 
 import re
 import time
@@ -70,9 +70,9 @@ def _find_status(run: Run) -> str:
 
 
 def find_budget(run: Run) -> dict[str, Any] | None:
-    """Return the budget of which the largest share is used: its unit, the used amount and its size.
+    """Return the run's most used budget of tokens, steps or epochs, or `None` if no budget is known.
 
-    The result is `None` if no budget is known.
+    The most used budget is the one of which the largest share is `used`. `size` is the whole budget.
     """
     settings = run.settings
     tokens = max(run.curves.get(names.GENERATED_TOKENS, {}).values(), default=0.0)
@@ -86,7 +86,7 @@ def find_budget(run: Run) -> dict[str, Any] | None:
 
 
 def _describe_panel(panel: Panel, keys: Sequence[str]) -> dict[str, Any]:
-    """Return a panel of the registry, with a curve for each of the `keys` that the panel draws."""
+    """Return the fields of a panel, with an entry for each key in `keys` that the panel draws."""
     lines = [line for row in panel.keys if not row.is_target for line in _find_lines(row, keys)]
     targets = [row.name for row in panel.keys if row.is_target]
     return vars(panel) | {"keys": lines, "targets": targets}
@@ -97,20 +97,18 @@ def _find_lines(row: Key, keys: Sequence[str]) -> list[dict[str, str]]:
     return [{"key": key, "label": row.label or key.removeprefix("eval_").replace("_", " ")} for key in matches]
 
 
-# Curves.
-
 
 def _thin_curves(run: Run) -> dict[str, list[list[Any]]]:
-    """Return the thinned curves.
+    """Return the curves of a run, thinned to about `POINTS` points each.
 
-    Curves that are stacked need the same steps, so their extremes are not kept.
+    Curves that are stacked must have the same steps, so their extremes are not kept.
     """
     stacked = {key.name for panel in PANELS if panel.is_stacked for key in panel.keys}
     return {key: thin_curve(values, keeps_extremes=key not in stacked) for key, values in run.curves.items()}
 
 
 def thin_curve(curve: Mapping[int, float], points: int = POINTS, keeps_extremes: bool = True) -> list[list[Any]]:
-    """Return the steps and values of a curve, ordered by step and thinned to at most about `points` entries.
+    """Return the steps and values of a curve, ordered by step and thinned to about `points` entries.
 
     A longer curve is cut into parts with equal numbers of entries. Each part keeps its lowest and highest entry, or
     only its first entry if `keeps_extremes` is false. The first and last entry of the curve are always kept.

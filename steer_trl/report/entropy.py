@@ -1,9 +1,10 @@
-"""Describes the course of a run's entropy: whether it is held at its target, and in which direction it moves.
+"""Describes how a run's entropy develops: whether it is held at its target, and whether it rises or falls.
 
     held    |m / target - 1| <= 0.1 and |e / target - 1| <= 0.1
 
-m is the mean entropy over the last quarter of the log, and e over the last tenth, at most ten entries. The direction
-compares the second half of the last quarter with its first half. A change of at most 3 % counts as noise.
+m is the mean entropy over the last quarter of the log. e is the mean over the last tenth, or over the last ten entries
+if the tenth is longer. The entropy rises or falls if its mean over the second half of the last quarter is more than 3 %
+above or below its mean over the first half.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ NOISE = 0.03
 
 
 def describe_entropy(run: Run) -> dict[str, Any] | None:
-    """Return a description of the entropy's course, or `None` if no entropy was logged.
+    """Return a description of how the entropy develops, or `None` if no entropy was logged.
 
     The description has the `key` of the entropy in the log, its initial value `start` and its `target`, both in nats
     per token, the boolean `is_held`, and a `phrase` for the page.

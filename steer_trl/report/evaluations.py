@@ -1,8 +1,8 @@
-"""Reads the evaluations in the folders of runs, compares the runs by them, and collects temperature sweeps.
+"""Reads the evaluations in the folders of runs, compares the runs, and collects temperature sweeps.
 
-Evaluations during training lie in `benchmarks/step-N`, and evaluations by `steer-trl eval` in any other folder
-directly inside the run's folder. An evaluation in `step-N` counts only if the run's log has its metrics at step N,
-because the folder may still hold evaluations of an earlier run. Differences and intervals are the same as in
+Evaluations made during training are in `benchmarks/step-N`. Evaluations made with `steer-trl eval` are in any other
+folder directly inside the run's folder. An evaluation in `step-N` counts only if the run's log has its metrics at step
+N, because the folder may still hold evaluations of an earlier run. Differences and intervals are the same as in
 `steer-trl compare`.
 """
 
@@ -34,10 +34,11 @@ class Evaluations:
     """The evaluations in a run's folder.
 
     Attributes:
-        found (`dict[str, dict]`): the last evaluation during training and all evaluations by `steer-trl eval`, nested
-            by the name of the folder and the name of the sampling.
-        step (`int`, *optional*): the optimizer step of the last evaluation during training.
-        intervals (`dict[str, list]`): maps a key of the log to its 95 % intervals: step, mean and half width.
+        found (`dict[str, dict]`): the last evaluation made during training and all evaluations made with
+            `steer-trl eval`, nested by the name of the folder and the name of the sampling.
+        step (`int`, *optional*): the optimizer step of the last evaluation made during training.
+        intervals (`dict[str, list]`): maps a key of the log to its 95 % intervals. Each has a step, a mean and a half
+            width.
     """
 
     found: dict[str, Samplings] = field(default_factory=dict)
@@ -93,13 +94,13 @@ def _one_line(error: Exception) -> str:
     return shorten(" ".join(str(error).split()), 600)
 
 
-# Comparisons.
+# Comparisons of runs.
 
 
 def compare_runs(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
-    """Compare the runs that have evaluations in a folder of the same name, for each such name.
+    """Compare the runs whose evaluations are in folders of the same name.
 
-    The first of these runs is compared with each of the others.
+    For each name, the first run with such a folder is compared with each of the others.
     """
     comparisons = []
     for name in _list_names(evaluations):
@@ -114,16 +115,16 @@ def compare_runs(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
 def _list_names(evaluations: Sequence[Evaluations]) -> list[str]:
     """Return the names of all folders with evaluations.
 
-    The folder of evaluations during training comes last.
+    The folder with the evaluations made during training comes last.
     """
     return sorted({name for one in evaluations for name in one.found}, key=lambda name: (name == IN_TRAINING, name))
 
 
 def _compare_pair(a: Samplings, b: Samplings) -> dict[str, Any]:
-    """Return the rows that compare two runs, or the reason why they cannot be compared.
+    """Return the rows that compare two runs, or the reason why they cannot be compared, under `refused`.
 
-    Under `carrying`, the result has the rows of the first benchmark at the sampling closest to temperature 1, without
-    maj@k. Under `others`, it has all other rows.
+    `carrying` holds the rows of the first benchmark for the sampling whose temperature is closest to 1, without maj@k.
+    `others` holds all other rows.
     """
     try:
         compared = compare_samplings([a], [b])
@@ -146,7 +147,7 @@ def _distance_from_training(evaluation: Evaluation) -> float:
 
 
 def _select_metrics(metrics: Mapping[str, Difference]) -> list[tuple[str, Difference]]:
-    """Return pass@k, avg@k, distinct@k and maj@k, each for its largest k, if measured."""
+    """Return pass@k, avg@k, distinct@k and maj@k, each for its largest k. Skip any that was not measured."""
     last = {match[1]: metric for metric in metrics if (match := MEASURE.fullmatch(metric))}
     return [(last[kind], metrics[last[kind]]) for kind in ORDER if kind in last]
 
@@ -155,7 +156,7 @@ def _select_metrics(metrics: Mapping[str, Difference]) -> list[tuple[str, Differ
 
 
 def draw_frontiers(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
-    """Return a picture for each folder name and benchmark, with a curve for each run.
+    """Return the data of a picture for each folder name and benchmark, with a curve for each run.
 
     The curve has a point for each temperature. Runs that were sampled at one temperature only are skipped.
     """
@@ -168,7 +169,7 @@ def draw_frontiers(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
 
 
 def _read_sweep(samplings: Samplings) -> dict[str, list[dict[str, Any]]]:
-    """Return the points of each benchmark. A point is a temperature and the shares of problems solved at it.
+    """Return the points of each benchmark. A point has a temperature and the shares of problems solved there.
 
     The points come from the largest set of samplings that differ only in temperature and seed.
     """

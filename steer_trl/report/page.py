@@ -1,6 +1,4 @@
-"""Writes the page as one file: its skeleton with style, scripts and data filled in.
-
-The page makes no requests.
+"""Writes the page as one HTML file that contains its styles, scripts and data. The page makes no requests.
 
 The contents of a run's folder are treated as data, never as code. They are in one block of JSON that has no `<`, and
 the scripts insert them as text only. A content security policy in the page's head forbids any other script and all
@@ -43,7 +41,8 @@ def html(runs: Sequence[str | Path]) -> str:
     `runs` are folders, as in [`write`].
     """
     data = json.dumps(page_data(find_runs(runs)), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    data = data.encode(errors="replace").decode()  # UTF-8 cannot encode a lone surrogate, which JSON can hold
+    # JSON strings may contain lone surrogates, which UTF-8 cannot encode.
+    data = data.encode(errors="replace").decode()
     for letter in "<>&":
         data = data.replace(letter, f"\\u{ord(letter):04x}")
     # Each copy of uPlot must carry its licence.
@@ -58,11 +57,11 @@ def write(runs: Sequence[str | Path], path: str | Path = "report.html") -> Path:
 
     Args:
         runs (`Sequence[str | Path]`): the `output_dir` of each run, or folders that hold such folders.
-        path (`str` or `Path`): the file to write. If it is an older page, it is replaced.
+        path (`str` or `Path`): the file to write. An older report is replaced.
 
     Raises:
         `NoRun`: a folder has no log.
-        `ValueError`: `path` is a folder, or a file that is not such a page. The file is left unchanged.
+        `ValueError`: `path` is a folder, or a file that is not a report. The file is left unchanged.
     """
     refuse(_find_path_complaints(path), "steer_trl.report.write")
     page = html(runs)
@@ -73,7 +72,7 @@ def write(runs: Sequence[str | Path], path: str | Path = "report.html") -> Path:
 
 
 def _find_path_complaints(path: str | Path) -> list[str]:
-    """Return a complaint if `path` is a folder, or a file that is not a page and would be lost."""
+    """Return a complaint if `path` is a folder, or a file that is not a report and would be lost."""
     if str(path).endswith(("/", os.sep)) or Path(path).is_dir():
         return [f"{path} is a folder. Give a file, such as {Path(path) / 'report.html'}."]
     is_page = Path(path).is_file() and Path(path).read_bytes().startswith(DOCTYPE)

@@ -1,7 +1,8 @@
-"""Reads the folder of a run, which may be unfinished, killed, resumed, or trained by TRL alone.
+"""Reads the folder of a run. The run may be unfinished, killed or resumed, or come from a plain TRL trainer.
 
-The log is `_logs/metrics.jsonl`. If it is missing or lacks the first steps, they are read from `log_history` in
-`trainer_state.json`, in the folder itself or in its last checkpoint. Unreadable lines are skipped and counted.
+The log is `_logs/metrics.jsonl`. If this file is missing or lacks the first steps, these steps are read from
+`log_history` in `trainer_state.json`, in the folder itself or in its last checkpoint. Unreadable lines are skipped and
+counted.
 """
 
 import math
@@ -104,7 +105,7 @@ def read_run(folder: Path, name: str) -> Run:
 def is_finite_number(value: Any) -> TypeGuard[float]:
     """Return whether a value from JSON can be a point of a curve.
 
-    NaN and integers of a thousand digits cannot.
+    It cannot if it is NaN, infinite, or an integer with hundreds of digits.
     """
     return is_number(value) and abs(value) < 1e300
 
@@ -134,7 +135,7 @@ def _read_state(folder: Path, run: Run) -> tuple[dict[str, Any], str]:
 
 
 def _read_lines(path: Path, run: Run) -> list[dict[str, Any]]:
-    """Return the entries of a JSONL file. A note in the run counts the lines that could not be read."""
+    """Return the entries of a JSONL file. If lines cannot be read, their number is noted in the run."""
     found = list(runlog.lines(path))
     if unread := found.count(None):
         run.notes.append(f"{unread} line(s) of {path.name} could not be read.")

@@ -1,7 +1,8 @@
-"""Selects the token records that a page shows. The steps are spread over the run, and each is limited in size.
+"""Selects the token records that a page shows.
 
-Of a completion, the page holds the texts of its tokens and, for each quantity in `COLUMNS`, a list of numbers with
-three digits. The page states what is left out.
+The steps are spread over the run, and each step is cut to a maximum number of tokens. For each completion, the page
+holds the tokens as strings and, for each quantity in `COLUMNS`, a list of numbers with three significant digits. The
+page states what is left out.
 """
 
 from pathlib import Path
@@ -13,15 +14,15 @@ from steer_trl import runlog
 from steer_trl.report.read import Run, is_finite_number
 
 LOOKS = 20
-"""Maximum number of steps whose tokens a page shows, for all its runs together."""
+"""Maximum number of steps whose tokens a page shows, added up over its runs."""
 FEWEST_LOOKS = 2
-"""Number of steps that are shown for each run even if the page has many runs."""
+"""Minimum number of steps that are shown for each run, even if the page has many runs."""
 ROOM = 8_000
 """Maximum number of tokens that are shown for a step. A token takes about 40 bytes of the page."""
 LONGEST = 800
 """Maximum number of tokens that are shown for a completion."""
 LONGEST_TEXT = 100
-"""Maximum number of characters that are shown for a token. Another program's file may have megabytes in one token."""
+"""Maximum number of characters that are shown for a token. In a file from another program, a token may be huge."""
 LONGEST_PROMPT = 8_000
 """Maximum number of characters that are shown for a prompt."""
 COLUMNS = {
@@ -75,9 +76,9 @@ def _read_groups(path: Path) -> tuple[list[dict[str, Any]], bool, int]:
 def _read_completion(line: dict[str, Any]) -> dict[str, Any]:
     """Return the parts of a token record that the page shows.
 
-    Raises an error if it has no tokens or is malformed.
+    Raises an error if the record has no tokens or is malformed.
     """
-    texts = line["texts"] if "texts" in line else line["token_ids"]  # records of prime-rl have no texts
+    texts = line["texts"] if "texts" in line else line["token_ids"]  # Records of prime-rl have only ids.
     shown = texts[:LONGEST]
     numbers = {name: [_round(value) for value in line[key][:LONGEST]] for name, key in COLUMNS.items() if key in line}
     raw = [_round(value) for value in line.get("advantages", ())]

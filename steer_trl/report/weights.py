@@ -1,4 +1,4 @@
-"""Describes how the methods of a run weight tokens, in phrases for page and card."""
+"""Describes how the methods of a run weight tokens, in phrases for the page and the model card."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,15 +6,14 @@ from typing import Any
 PLAIN = "plain GRPO: every token of a completion has the same weight"
 AMPLIFYING = {"O1", "O3", "C1", "C2", "C3"}
 ATTENUATING = {"O2", "O4", "C2", "C3", "C4"}
-"""Variants of STARE. The variants in `AMPLIFYING` use the weight W, the variants in `ATTENUATING` the weight M."""
+"""The variants of STARE in `AMPLIFYING` use the weight W, and those in `ATTENUATING` use the weight M."""
 
 
 def describe_weights(methods: Sequence[str], settings: Mapping[str, Any]) -> list[str]:
-    """Return a phrase for each method.
+    """Return a phrase that describes each method.
 
-    Further phrases describe a held entropy and dynamic sampling if they are on.
-
-    `settings` are all settings of the configuration, including those left at their default.
+    If `hold_entropy` or dynamic sampling is on, a further phrase describes it. `settings` holds all settings of the
+    configuration, including those left at their default.
     """
     phrases = [_describe_stare(settings) if name == "stare" else _describe_method(name, settings) for name in methods]
     if settings.get("hold_entropy") is not None:
