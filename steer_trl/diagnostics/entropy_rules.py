@@ -6,33 +6,33 @@ from steer_trl.diagnostics.keys import names
 from steer_trl.diagnostics.rules import Numbers, Rule, RuleReading, read_key
 
 LOWEST_START = f"lowest {names.START_ENTROPY}"
-"""The name under which the lowest initial entropy so far is remembered.
+"""The name under which `watch.py` stores the lowest initial entropy so far.
 
-The logged initial entropy is a running mean over the first rollouts, which an early explosion would raise.
+The logged initial entropy is a running mean over the first rollouts, so an early explosion would raise it.
 """
 
 
 def find_targets(log: Numbers) -> list[float]:
-    """Return the methods' target entropies that were logged, nats per token."""
+    """Return the target entropies of STARE and `hold_entropy` that were logged, in nats per token."""
     keys = (names.STARE_TARGET, names.HELD_TARGET)
     return [log[key] for key in keys if key in log]
 
 
 def compare_entropy(log: Numbers, level: float) -> RuleReading:
-    """Read the entropy as a multiple of `level`. Both are in nats per token."""
+    """Return the entropy divided by `level`. Both are in nats per token."""
     entropy = log[names.ENTROPY]
     return {"value": entropy / level if level > 0 else math.nan, "entropy": entropy, "level": level}
 
 
 def compare_with_start(log: Numbers) -> RuleReading:
-    """Read the entropy as a multiple of its initial value, or of a method's target if that is lower."""
+    """Return the entropy divided by its initial value, or by a method's target if that is lower."""
     return compare_entropy(log, min([log[names.START_ENTROPY], *find_targets(log)]))
 
 
 def compare_with_lowest_start(log: Numbers) -> RuleReading:
-    """Read the entropy as a multiple of its lowest initial value, or of a method's target if that is higher.
+    """Return the entropy divided by its lowest initial value, or by a method's target if that is higher.
 
-    Targets above three times the initial value are ignored.
+    Targets above three times the lowest initial value are ignored.
     """
     start = log[LOWEST_START]
     targets = [target for target in find_targets(log) if target <= 3 * start]
@@ -40,7 +40,10 @@ def compare_with_lowest_start(log: Numbers) -> RuleReading:
 
 
 def read_change(log: Numbers) -> RuleReading:
-    """Read how much advantages change; NaN with a closed gate or a held entropy."""
+    """Return how much the methods change the advantages.
+
+    The value is NaN if STARE's gate is closed or `hold_entropy` is on, because the methods may then rest on purpose.
+    """
     keys = (names.RELATIVE_CHANGE, names.ROLLOUT_ADVANTAGE_CHANGE)
     known = [log[key] for key in keys if key in log]
     may_rest = log.get(names.GATE, 1.0) < 1 or names.STRENGTH in log
@@ -57,13 +60,13 @@ def find_remedy_of_idle(log: Numbers) -> dict[str, str]:
 
 
 def compare_with_stare_target(log: Numbers) -> RuleReading:
-    """Read the entropy as a share of STARE's target while the gate is open; 1 while it is closed."""
+    """Return the entropy divided by STARE's target. The value is 1 while STARE's gate is closed."""
     reading = compare_entropy(log, log[names.STARE_TARGET])
     return reading if log[names.GATE] == 1 else reading | {"value": 1.0}
 
 
 def compare_with_held_target(log: Numbers) -> RuleReading:
-    """Read the last rollout's entropy as a share of `hold_entropy/reference`, the current target."""
+    """Return the last rollout's entropy divided by `hold_entropy/reference`, the current target."""
     entropy = log[names.ROLLOUT_ENTROPY]
     target = log[names.HELD_REFERENCE]
     return {
@@ -76,9 +79,9 @@ def compare_with_held_target(log: Numbers) -> RuleReading:
 
 
 def find_remedy(log: Numbers) -> dict[str, str]:
-    """Return the remedy for a collapse.
+    """Return the remedy for a collapse of the entropy.
 
-    If the entropy is already held, explain why it can fall nevertheless.
+    If `hold_entropy` is already on, the remedy explains why the entropy can still fall.
     """
     if names.STRENGTH not in log:
         ours = "Set hold_entropy=0.65 in SteerGRPOConfig, which holds it at 65% of its initial value"

@@ -1,4 +1,6 @@
-"""Estimators compute the log's numbers from sums over tokens. The sums add up over micro-batches and ranks.
+"""Estimators, which compute the log's numbers from sums over tokens.
+
+The sums of all micro-batches and ranks are added up before a number is computed.
 
     MEAN                sum x / n                                   a boolean x gives a share
     MEAN_WEIGHT         1 + sum (w - 1) / n                         distinguishes .99999 from 1 in float32
@@ -15,14 +17,17 @@ from typing import NamedTuple
 
 
 class Estimator(NamedTuple):
-    """The number of an estimator's sums, and the function of their totals."""
+    """Computes a number of the log from sums over tokens.
+
+    `sums` is how many sums it needs. `finish` returns the number, given the totals of the sums.
+    """
 
     sums: int
     finish: Callable[..., float]
 
 
 def quotient(total: float, count: float) -> float:
-    """Return `total / count`; NaN for a count of 0."""
+    """Return `total / count`, or NaN if `count` is 0."""
     return total / count if count else math.nan
 
 

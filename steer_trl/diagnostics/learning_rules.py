@@ -14,20 +14,20 @@ from steer_trl.diagnostics.rules import Numbers, Rule, RuleReading, read_key
 from steer_trl.validation import is_number
 
 ALIKE = 1e-6
-"""Largest standard deviation at which rewards count as equal. Rounding can make it differ from 0."""
+"""Largest standard deviation at which rewards count as equal. Rounding can give equal rewards one above 0."""
 FUNCTION_MEAN = re.compile(r"rewards/(.+)/mean")
 UNSCORED = "unscored "
-"""Prefix of the name under which a number is remembered for each reward function.
+"""Prefix of the name under which `watch.py` stores a number for each reward function.
 
 The number is 1 until the function scores a completion, and 0 afterwards.
 """
 
 
 def remember_unscored(before: Numbers, line: Mapping[str, Any]) -> dict[str, float]:
-    """Return the new remembered number of each reward function that appears in a `line` of the log.
+    """Return a number for each reward function in a `line` of the log, under a name that begins with `UNSCORED`.
 
-    The number is 1 if the function has not scored any completion so far, and 0 otherwise. `before` has the numbers
-    that were remembered before this line.
+    The number is 1 if the function has not scored any completion so far, and 0 otherwise. `before` holds the numbers
+    from the lines before.
     """
     memory = {}
     for key, value in line.items():
@@ -46,7 +46,7 @@ def find_unscored(log: Numbers) -> list[str]:
 
 
 def count_unscored(log: Numbers) -> RuleReading:
-    """Read the number of reward functions that have not scored any completion."""
+    """Return the number of reward functions that have not scored any completion."""
     return {"value": float(len(find_unscored(log)))}
 
 
@@ -61,7 +61,7 @@ def are_all_truncated(log: Numbers) -> bool:
 
 
 def read_reward_spread(log: Numbers) -> RuleReading:
-    """Read the standard deviation of a step's rewards; NaN if another rule explains equal rewards."""
+    """Return the standard deviation of a step's rewards, or NaN if another rule explains why they are equal."""
     is_explained = are_all_truncated(log) or find_unscored(log) or log.get(names.UNANSWERED, 0.0) >= 0.95
     return {
         "value": math.nan if is_explained else log[names.REWARD_STD],
@@ -70,24 +70,24 @@ def read_reward_spread(log: Numbers) -> RuleReading:
 
 
 def read_dead_groups(log: Numbers) -> RuleReading:
-    """Read the share of groups whose rewards are equal; NaN if the rewards of the whole step are equal."""
+    """Return the share of groups with equal rewards, or NaN if all rewards of the step are equal."""
     are_alike = log.get(names.REWARD_STD, 1.0) <= ALIKE
     return {"value": math.nan if are_alike else log[names.FRAC_REWARD_ZERO_STD]}
 
 
 def read_some_dead_groups(log: Numbers) -> RuleReading:
-    """Read the share of groups whose rewards are equal; NaN if they are equal in every group."""
+    """Return the share of groups with equal rewards, or NaN if every group has equal rewards."""
     share = read_dead_groups(log)["value"]
     return {"value": math.nan if share >= 1 else share}
 
 
 def read_truncation(log: Numbers) -> RuleReading:
-    """Read the share of truncated completions; NaN if every completion is truncated."""
+    """Return the share of truncated completions, or NaN if every completion is truncated."""
     return {"value": math.nan if are_all_truncated(log) else log[names.CLIPPED_RATIO]}
 
 
 def read_gradient(log: Numbers) -> RuleReading:
-    """Read the norm of the gradient; NaN if nearly equal rewards or truncation explain a norm of 0."""
+    """Return the norm of the gradient, or NaN if equal rewards or truncation explain a norm of 0."""
     some_differ = log[names.REWARD_STD] > ALIKE and log.get(names.FRAC_REWARD_ZERO_STD, 0.0) < 0.9
     return {"value": log[names.GRAD_NORM] if some_differ and not are_all_truncated(log) else math.nan}
 

@@ -1,4 +1,4 @@
-"""The rule of an alarm: the number that it reads from the log, when it fires, and its advice to the user.
+"""Defines the rule of an alarm: a number to read from the log, a threshold, and advice to the user.
 
 `entropy_rules.py` and `learning_rules.py` hold the rules, each beside the function that reads its number. `watch.py`
 decides when an alarm is raised. The text of an alarm must be true for any TRL trainer. If it advises a setting that
@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Numbers = Mapping[str, float]
-"""Maps each key of the log to its last number, and a few other names to numbers that `watch.py` remembers."""
+"""Maps each key of the log to its latest number. `watch.py` stores a few more numbers under names of its own."""
 RuleReading = dict[str, float]
-"""Maps `"value"` to the number that decides about an alarm, and other names to the numbers in the alarm's text.
+"""The numbers that a rule has read from the log.
 
-The deciding number is NaN if it is unknown.
+`"value"` is the number that is compared with the rule's threshold, or NaN if it is unknown. All other numbers appear
+in the text of the alarm.
 """
 
 
@@ -24,9 +25,9 @@ def find_no_words(log: Numbers) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Rule:
-    """An alarm. It fires after its value has been at or beyond `fires` for `steps` optimizer steps.
+    """The rule of an alarm. The alarm fires after a value has been at or beyond `fires` for `steps` optimizer steps.
 
-    If `fires` exceeds `clears`, high values are bad; otherwise low values are bad. After it has fired, the alarm can
+    If `fires` exceeds `clears`, high values are bad; otherwise low values are bad. After the alarm has fired, it can
     fire again once the value is back at `clears`.
 
     Attributes:
@@ -49,11 +50,11 @@ class Rule:
     find_words: Callable[[Numbers], dict[str, str]] = find_no_words
 
     def holds(self, value: float) -> bool:
-        """Return whether the value is at or beyond `fires`; false if it is NaN."""
+        """Return whether the value is at or beyond `fires`. A value of NaN never is."""
         return value >= self.fires if self.fires > self.clears else value <= self.fires
 
     def has_recovered(self, value: float) -> bool:
-        """Return whether the value allows the alarm to fire again."""
+        """Return whether the value is back at `clears`, so that the alarm can fire again."""
         return value <= self.clears if self.fires > self.clears else value >= self.clears
 
 

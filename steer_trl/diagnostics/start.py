@@ -8,15 +8,15 @@ from steer_trl.diagnostics.keys import names
 from steer_trl.validation import is_number
 
 WINDOW = 10
-"""Number of log entries at the end of a run whose mean is the final entropy. A single entry is noisy."""
+"""The final entropy is the mean over this many log entries at the end of a run, because a single entry is noisy."""
 
 
 def start_entropy(entries: Iterable[Mapping[str, Any]], before: float | None = None) -> float | None:
-    """Return the initial entropy of a run, nats per token, or `None` if it is unknown.
+    """Return the initial entropy of a run, in nats per token, or `None` if it is unknown.
 
-    The initial entropy is the last value of `rollout_entropy/start` (`shaping/start_entropy.py`) in the log `entries`.
-    If they have none, it is `before`, the initial entropy from earlier entries. If that is `None`, it is the first
-    entropy in `entries`.
+    The initial entropy is the last value of `rollout_entropy/start` (`shaping/start_entropy.py`) in `entries`, which
+    are entries of the log. If there is no such value, it is `before`, which is the initial entropy from earlier
+    entries. If `before` is `None`, it is the first entropy in `entries`.
     """
     truncated: float | None = None
     for entry in entries:
@@ -38,13 +38,13 @@ def drop_empty_entropy(entry: Mapping[str, Any], truncated: float | None = None)
 
 
 def find_truncated(entry: Mapping[str, Any], before: float | None) -> float | None:
-    """Return the share of truncated completions in an entry, or the share `before` if the entry has none."""
+    """Return the share of truncated completions in an entry, or `before` if the entry does not have this share."""
     share = entry.get(names.CLIPPED_RATIO)
     return before if share is None else share
 
 
 def entropy_ends(log_history: Iterable[Mapping[str, Any]]) -> tuple[float, float] | None:
-    """Return the initial and the final entropy of a run, nats per token, or `None` if no entropy was logged.
+    """Return the initial and the final entropy of a run in nats per token, or `None` if no entropy was logged.
 
     The final entropy is the mean over the last `WINDOW` log entries that have an entropy.
     """

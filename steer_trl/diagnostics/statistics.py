@@ -1,6 +1,6 @@
-"""Represents numbers of the log as sums over tokens.
+"""Represents numbers of the log by sums over tokens.
 
-`estimators.py` computes the numbers from the sums' totals.
+`estimators.py` computes the numbers from the totals of these sums.
 """
 
 from collections.abc import Callable

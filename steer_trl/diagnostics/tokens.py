@@ -1,4 +1,4 @@
-"""Statistics of an optimizer step's tokens: quadrant, position, clipping, and effect on the entropy.
+"""Statistics of an optimizer step's tokens, by quadrant, position and clipping, and their effect on the entropy.
 
 The quadrants are defined in STEER, arXiv 2510.10150, section 3.2, and in STARE, arXiv 2606.19236, section 3. They
 depend on the sign of the advantage A and on the surprisal of the token. A token whose surprisal is above the entropy
@@ -42,7 +42,7 @@ def find_measurable(batch: TokenBatch) -> Bool[Tensor, "B T"]:
 
 
 def quadrants(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
-    """Return a mask of the tokens in each quadrant, under the key by which the quadrant's share is logged.
+    """Return a mask of the tokens in each quadrant, under the key that the log uses for the quadrant's share.
 
     Tokens with an advantage of 0 are in no quadrant.
     """
@@ -58,13 +58,13 @@ def quadrants(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
 
 
 def quarters(mask: Tensor) -> Int[Tensor, "B T"]:
-    """Return for each token of `mask` the quarter of the completion in which it lies, 0 to 3."""
+    """Return the quarter of the completion, from 0 to 3, in which each token of `mask` lies."""
     place = mask.long().cumsum(1)
     return (place - 1) * 4 // place[:, -1:].clamp(min=1)
 
 
 def clips(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
-    """Return masks of the tokens that the loss clips, for each bound and for unlikely and likely tokens.
+    """Return masks of the tokens that the loss clips, separately for each bound and for likely and unlikely tokens.
 
     The result is empty for a loss without clipping. It is also empty if TRL has not computed the log-probabilities at
     rollout time, because all ratios are 1 then.
@@ -103,7 +103,7 @@ def token_statistics(batch: TokenBatch) -> dict[str, Statistic]:
 def changes(
     batch: TokenBatch, advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"]
 ) -> tuple[Float32[Tensor, "B T"], Float32[Tensor, "B T"] | None]:
-    """Return each token's estimated and predicted change of the entropy, nats per unit of step size.
+    """Return each token's estimated and predicted change of the entropy, in nats per unit of step size.
 
     The predicted change is `None` if the batch has no sensitivities Phi.
     """
@@ -130,7 +130,7 @@ def change_statistics(
     return found
 
 
-# The order must be that of the keys that `quadrants` returns.
+# These keys must be in the same order as the keys that `quadrants` returns.
 CONTRIBUTIONS = (
     "quadrants/positive_expected_change",
     "quadrants/positive_surprising_change",

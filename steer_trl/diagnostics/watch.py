@@ -1,4 +1,4 @@
-"""Raises each alarm once, when its rule has held long enough, until the value recovers."""
+"""Raises an alarm when its rule has held long enough, and not again until the value has recovered."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ OF_TRAINING = {names.LOSS, names.ENTROPY}
 
 @dataclass(frozen=True)
 class Alarm:
-    """An alarm that was raised: its step, its rule, its text and the numbers in the text."""
+    """An alarm that was raised, with its step, its rule, its text and the numbers in the text."""
 
     step: int
     alarm: str
@@ -81,7 +81,7 @@ class Watch:
         return Alarm(step, rule.name, rule.title, text[0].upper() + text[1:], rule.level, reading)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the last numbers, since when each rule has held, and the raised alarms."""
+        """Return the latest numbers of the log, the step since which each rule has held, and the raised alarms."""
         if not self._numbers:
             return {}
         return {"numbers": self._numbers, "since": self._since, "raised": sorted(self._raised)}

@@ -1,4 +1,4 @@
-"""Statistics of the methods' effect on the advantages: share and size of changes, and spread of weights."""
+"""Statistics of how the methods change the advantages and how their weights are spread."""
 
 import torch
 from torch import Tensor
@@ -9,9 +9,9 @@ from steer_trl.shaping import Shaped, TokenBatch
 
 
 def shaping_statistics(batch: TokenBatch, result: Shaped) -> dict[str, Statistic]:
-    """Return the mean weight of a token, and the share and the size of changes to the advantages.
+    """Return the mean weight of the tokens, the share of changed tokens, and the mean size of the changes.
 
-    For each set of tokens that a method marks, the share of tokens in the set is also returned.
+    If methods mark sets of tokens, the share of tokens in each set is also returned.
     """
     trained = batch.mask.bool()
     weights = result.weights

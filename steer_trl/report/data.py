@@ -97,7 +97,6 @@ def _find_lines(row: Key, keys: Sequence[str]) -> list[dict[str, str]]:
     return [{"key": key, "label": row.label or key.removeprefix("eval_").replace("_", " ")} for key in matches]
 
 
-
 def _thin_curves(run: Run) -> dict[str, list[list[Any]]]:
     """Return the curves of a run, thinned to about `POINTS` points each.
 

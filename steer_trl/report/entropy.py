@@ -3,8 +3,8 @@
     held    |m / target - 1| <= 0.1 and |e / target - 1| <= 0.1
 
 m is the mean entropy over the last quarter of the log. e is the mean over the last tenth, or over the last ten entries
-if the tenth is longer. The entropy rises or falls if its mean over the second half of the last quarter is more than 3 %
-above or below its mean over the first half.
+if the tenth is longer. The entropy rises or falls if its mean over the second half of the last quarter is more than
+3 % above or below its mean over the first half.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""The registry of the log: a row for each key, with its unit, estimator, description and panel of the report.
+"""The registry of the log's keys, with the unit, estimator, description and report panel of each key.
 
-The rows are in `table.yaml`. A key is named there and in the code that computes it, and
+The keys are listed in `table.yaml`. A key is named there and in the code that computes it, and
 `tests/diagnostics/test_keys.py` compares the two. The registry determines `docs/report.md` (`make metrics`), the
 panels of the report with their texts, and the token sums of an optimizer step. This module does not import torch.
 """
@@ -32,7 +32,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Panel:
-    """The keys that the report draws together. The report leaves out a panel if no run has any of its keys."""
+    """A panel of the report, which draws several keys together. It is left out if no run has logged any of them."""
 
     section: str
     title: str

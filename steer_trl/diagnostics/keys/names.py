@@ -16,9 +16,10 @@ NUM_TOKENS = "num_tokens"
 
 ROLLOUT_ENTROPY = "rollout_entropy"
 ENTROPIES = (ROLLOUT_ENTROPY, ENTROPY)
-"""The two keys of the policy's entropy.
+"""The two keys under which the policy's entropy is logged.
 
-The first is the entropy over whole rollouts before any update with them, and the second over the tokens in the loss.
+The first is the mean entropy of whole rollouts, before any update with them. The second is the mean entropy of the
+tokens in the loss.
 """
 START_ENTROPY = "rollout_entropy/start"
 
