@@ -1,11 +1,11 @@
-"""The trainer: the only package that uses TRL's internals.
+"""Defines the trainer. No other package uses TRL's internals.
 
-`trl.py` wraps them, and `contract.py` checks for them.
+`trl.py` wraps these internals, and `contract.py` checks that they exist.
 """
 
 from steer_trl.trainer.contract import check_trl
 
-# This comes before the other imports, so that a missing piece of TRL is reported by name.
+# This check comes before the other imports, so that a missing piece of TRL is reported by name.
 check_trl()
 
 from steer_trl.trainer.trainer import SteerGRPOTrainer  # noqa: E402

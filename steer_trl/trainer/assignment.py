@@ -1,9 +1,10 @@
 """Assigns the completions of an optimizer step to ranks and micro-batches by length.
 
-ranks           The ranks get the completions in turn, longest first, and every second turn in reverse order. So all
-                ranks have about the same amount of work.
+ranks           The completions are given to the ranks in turn, longest first. Every second round goes through the
+                ranks in reverse order, so that all ranks have about the same amount of work.
 micro-batches   All ranks cut their completions at the same places, because they run the model together. The cost of a
-                micro-batch is its number of rows x its longest row. The cuts minimise the sum of these costs.
+                micro-batch is its number of rows x the length of its longest row. The cuts minimise the sum of these
+                costs.
 idle            Completions with an advantage of 0 come last, in micro-batches of their own if possible.
 """
 
@@ -23,8 +24,8 @@ def assign(
         lengths: the number of tokens of each completion and its prompt together.
         is_idle: whether each completion adds nothing to the gradient. A micro-batch of idle completions costs little.
         ranks: the number of processes; each gets equally many completions.
-        micro_batches: the number of micro-batches on every rank. No micro-batch costs more (rows x longest row) than
-            TRL's largest one, except micro-batches of idle completions.
+        micro_batches: the number of micro-batches on every rank. Except for those of idle completions, no micro-batch
+            costs more (rows x longest row) than the largest one in TRL's own split.
         is_even: whether each micro-batch must have equally many completions.
     """
     of_ranks = _take_turns(lengths, is_idle, ranks)
@@ -62,13 +63,13 @@ def _cut_alike(
 
 
 def cut(lengths: Sequence[int], parts: int, most: float) -> list[int]:
-    """Cut the `lengths`, sorted from the longest, into consecutive parts.
+    """Cut rows with these `lengths`, sorted from the longest to the shortest, into consecutive parts.
 
     Return the number of rows in each part.
 
     The cost of a part is rows x longest row. The sum of the costs is minimised. No part costs more than `most`, which
-    must be large enough for equal parts. This is dynamic programming: the best cuts into n + 1 parts follow from the
-    best cuts into n parts.
+    must be large enough for equal parts. Dynamic programming computes the best cuts into n + 1 parts from the best
+    cuts into n parts.
     """
     rows = len(lengths)
     begins = np.arange(rows)[:, None]

@@ -17,7 +17,7 @@ from steer_trl.trainer.trl import GRPOTrainer, draw, tokenizer_of
 
 
 class BenchmarkRuns:
-    """Runs the benchmarks of a `trainer` after its evaluation on the `eval_dataset`, or alone if there is none."""
+    """Runs the benchmarks of a `trainer` after its evaluation on the `eval_dataset`, or alone if it has none."""
 
     def __init__(self, trainer: GRPOTrainer, evaluation: BenchmarkEvaluation | None, beside_rewards: bool) -> None:
         self._trainer = trainer
@@ -25,7 +25,9 @@ class BenchmarkRuns:
         self._beside_rewards = beside_rewards
 
     def run_beside(self, dataloader: Any, prefix: str, loop: Callable[[], EvalLoopOutput]) -> EvalLoopOutput:
-        """Return the output of TRL's evaluation `loop` over the `dataloader`, with benchmark metrics added if due.
+        """Run TRL's evaluation `loop` over the `dataloader`, and the benchmarks if they are due.
+
+        Return the output of the loop with the metrics of the benchmarks added.
 
         The benchmarks run once per evaluation, together with the trainer's own `eval_dataset`. If the trainer has
         several evaluation sets, the benchmarks run together with the first.
@@ -33,14 +35,14 @@ class BenchmarkRuns:
         trainer = self._trainer
         own = trainer.eval_dataset
         name, first = next(iter(own.items())) if isinstance(own, dict) else ("", own)
-        # For a streamed data set, the data loader holds a shard. The data set is the attribute `dataset` of the shard.
+        # The data loader of a streamed data set holds a shard, whose attribute `dataset` is the data set.
         data = getattr(dataloader.dataset, "dataset", dataloader.dataset)
         if self._evaluation is None or data is not first or not prefix.endswith(name):
             return loop()
         if self._beside_rewards:
             output = loop()
         else:
-            # TRL logs metrics under training or under evaluation according to the model's mode.
+            # TRL logs metrics as evaluation metrics only while the model is in evaluation mode.
             trainer.model.eval()
             output = EvalLoopOutput(np.empty(0), None, {}, self._evaluation.num_samples)
         measured = self._evaluation(
@@ -57,7 +59,7 @@ class BenchmarkRuns:
 
 
 class TrainerGenerator:
-    """Generates with the trainer's own engine, vLLM or Transformers, under the evaluation's sampling settings."""
+    """Generates with the trainer's own engine, vLLM or Transformers, and the evaluation's sampling settings."""
 
     # Every rank must generate, because sharded weights are gathered, and with vLLM the ranks wait for each other.
     is_collective = True
@@ -86,7 +88,7 @@ class TrainerGenerator:
 
     @contextmanager
     def _engine_samples(self, sampling: Sampling) -> Iterator[None]:
-        """Use the sampling settings of the evaluation instead of those of training inside the `with` block."""
+        """Inside the `with` block, use the evaluation's sampling settings instead of the training settings."""
         trainer = self.trainer
         if trainer.use_vllm:
             settings: dict[str, Any] = {"min_p": None, "repetition_penalty": 1.0, "structured_outputs_regex": None}

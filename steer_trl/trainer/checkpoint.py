@@ -1,8 +1,8 @@
 """Saves and restores the state of methods and alarms and, in the middle of a rollout, the rollout itself.
 
-`shaping_state.json` is in every checkpoint that can be resumed, and `rollout_<rank>_of_<ranks>.pt` in those that were
-saved in the middle of a rollout. Both are written before TRL's own files, so that any checkpoint that TRL considers
-complete contains them.
+Every checkpoint that can be resumed has a file `shaping_state.json`. A checkpoint that was saved in the middle of a
+rollout also has a file `rollout_<rank>_of_<ranks>.pt` for each rank. These files are written before TRL's own files,
+so that any checkpoint that TRL considers complete contains them.
 """
 
 import json
@@ -37,9 +37,9 @@ logger = logging.getLogger(__name__)
 SETTINGS = "settings"
 """Key in `shaping_state.json` of the settings that should be the same when the run is resumed."""
 PROGRESS = "progress"
-"""Key of the number of micro-batches trained on so far, and the number of micro-batches per rollout.
+"""Key in `shaping_state.json` of the number of micro-batches trained on so far, and of their number per rollout.
 
-Optimizer steps are not counted, because they may differ in length.
+Micro-batches are counted instead of optimizer steps, because steps may have different numbers of micro-batches.
 """
 GEOMETRY = ("per_device_train_batch_size", "steps_per_generation", "num_generations", "num_iterations")
 """The settings that decide how a rollout is split into micro-batches."""
@@ -47,15 +47,15 @@ OF_A_RUN = (
     *("advantage_shaping", "hold_entropy", "hold_entropy_unit", "hold_entropy_final", "hold_entropy_decay_start"),
     *(*GEOMETRY, "gradient_accumulation_steps"),
 )
-"""Settings that must match for a resume to continue the same run."""
+"""Settings that should not change when a run is resumed. If one has changed, a warning is logged."""
 
 
 class Checkpoints(TrainerCallback):
     """Saves and loads the state that TRL's own files lack, so that a `trainer` can be resumed at any optimizer step.
 
-    `parts` maps a name to each object whose state changes. Each object has a `state_dict` of plain numbers, and a
-    `load_state_dict`, which also accepts the state that the object had before training. `continued` is the checkpoint
-    from which the current training run was resumed, or `None`.
+    `parts` maps a name to each object whose state changes. The object's `state_dict` returns plain numbers, and its
+    `load_state_dict` also accepts the state that the object had before training. `continued` is the checkpoint from
+    which the current training run was resumed, or `None`.
     """
 
     def __init__(self, trainer: GRPOTrainer, parts: Mapping[str, Any], resampling: Resampling | None) -> None:
@@ -73,7 +73,7 @@ class Checkpoints(TrainerCallback):
                 part.load_state_dict(self._first_states[name])
 
     def save(self, folder: Path) -> None:
-        """Write the current state to `folder`. Call it on every rank."""
+        """Write the current state to `folder`. All ranks must call this method."""
         trainer = self._trainer
         done = micro_batches_done(trainer)
         folder.mkdir(parents=True, exist_ok=True)

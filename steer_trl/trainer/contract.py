@@ -1,8 +1,9 @@
-"""Checks on import, in milliseconds, that TRL has the names and signatures that this package needs.
+"""Checks on import that TRL has the names and signatures that this package needs. This takes milliseconds.
 
-For the versions in `TESTED`, tests check that TRL also behaves as needed (`tests/trainer/test_contract.py`). With any
-other version, a missing name is reported here instead of by a traceback hours later. If no name is missing, a warning
-is logged, because TRL may behave differently. The first step of a training run checks for that (`checks/tripwire.py`).
+The versions in `TESTED` are accepted, because tests check that they behave as needed
+(`tests/trainer/test_contract.py`). With any other version, a missing name is reported here instead of by a traceback
+hours later. If no name is missing, a warning is logged, because TRL may still behave differently. The first step of a
+training run checks whether it does (`checks/tripwire.py`).
 """
 
 import inspect
@@ -32,7 +33,7 @@ METHODS = {
     "evaluation_loop": "dataloader metric_key_prefix",
     "create_model_card": "model_name dataset_name tags",
 }
-"""Methods of `GRPOTrainer` that this package overrides or calls, and the arguments it passes."""
+"""Methods of `GRPOTrainer` that this package overrides or calls, and the arguments that it passes to them."""
 
 ATTRIBUTES = (
     *("_step", "_buffered_inputs", "_metrics", "_pending_metrics", "_logs", "_pending_extra_logs", "_tokenizer"),
@@ -47,9 +48,9 @@ ATTRIBUTES = (
 
 
 def check_trl(installed: str | None = None) -> None:
-    """Check the `installed` version of TRL unless it was tested.
+    """Check that the `installed` version of TRL has everything that this package needs, unless it was tested.
 
-    Raises `ImportError` with the missing names.
+    Raises `ImportError` with the missing names. If there are none, a warning is logged.
     """
     installed = version("trl") if installed is None else installed
     if installed.startswith(tuple(f"{tested}." for tested in TESTED)):

@@ -15,7 +15,7 @@ from steer_trl.trainer.trl import GRPOTrainer, is_first_step_of_rollout
 
 
 class Forward:
-    """Runs TRL's forward pass without padding, and computes exact sensitivities if they are needed."""
+    """Runs TRL's forward pass without padding, and computes exact entropy sensitivities if they are needed."""
 
     def __init__(self, trainer: GRPOTrainer, padding: Padding, shapers: Mapping[str, Shaper]) -> None:
         self._trainer = trainer
@@ -30,12 +30,13 @@ class Forward:
         inputs: PassInputs,
         idle: dict[str, Any] | None = None,
     ) -> tuple[tuple[Any, ...], Score]:
-        """Return the outputs of TRL's `forward_pass`, and the score they contain: log-probabilities and entropies.
+        """Return the outputs of TRL's `forward_pass`, and a [`Score`] of the tokens.
 
-        With `wants_sensitivities`, each pass of the policy is followed by an extra pass of its head. The extra pass is
-        collective if the head's weights are sharded, so `wants_sensitivities` must be the same on every rank. If it
-        fails and only a diagnostic needs it, the sensitivities are NaN. The diagnostic then has the same keys on every
-        rank, and counts no token on the rank that failed.
+        With `wants_sensitivities`, the score includes entropy sensitivities. For them, the policy's head runs once
+        more after each pass of the policy. This extra pass is collective if the head's weights are sharded, so
+        `wants_sensitivities` must be the same on every rank. If the extra pass fails and only a diagnostic needs it,
+        the sensitivities are NaN. The diagnostic then still has the same keys on every rank, but counts no tokens of
+        the rank on which the pass failed.
 
         `idle` is the micro-batch if all its completions have an advantage of 0, and otherwise `None`.
         """
@@ -51,9 +52,9 @@ class Forward:
         return outputs, Score(outputs[0], outputs[1])
 
     def _known_outputs(self, idle: dict[str, Any]) -> tuple[Any, ...] | None:
-        """Return the stored score of all rows but the last.
+        """Return the stored log-probabilities and entropies of all rows but the last.
 
-        Returns `None` if no score is stored, or if the policy has been updated since.
+        Returns `None` if none are stored, or if the policy has been updated since they were computed.
         """
         if OLD_LOGPS not in idle or not is_first_step_of_rollout(self._trainer):
             return None
@@ -62,12 +63,11 @@ class Forward:
     def _run_idle(
         self, forward_pass: ForwardPass, model: Any, inputs: PassInputs, known: tuple[Any, ...] | None
     ) -> tuple[Any, ...]:
-        """Return the outputs for completions with an advantage of 0.
+        """Return the outputs for completions whose advantages are all 0.
 
-        Only the last one, the shortest, gets a gradient.
-
-        The loss of these completions and its gradient are 0. But every engine needs a backward pass, and TRL logs
-        their entropy. `known` are the outputs of all completions but the last, if they were computed before.
+        Their loss and its gradient are 0. But DeepSpeed and similar engines need a backward pass, so the last
+        completion, which is the shortest, runs with gradients enabled. The others run without gradients, because TRL
+        logs their entropy. `known` holds the outputs of all completions but the last, if they were computed earlier.
         """
         trainer = self._trainer
         args = trainer.args

@@ -1,6 +1,7 @@
-"""Gathers whole groups, that is all completions of a prompt, on the ranks that need them.
+"""Gathers whole groups on the ranks that need them. A group is the set of all completions of a prompt.
 
-Tokens are gathered from other ranks only if a group lies across ranks or a method compares the whole rollout.
+Tokens are gathered from other ranks only if a group is spread over several ranks or a method compares the whole
+rollout.
 """
 
 from collections.abc import Sequence
@@ -21,12 +22,12 @@ def whole_groups(
     compared: dict[str, Any],
     rewards_per_function: Tensor,
 ) -> tuple[Rollout, slice]:
-    """Return the groups that `shapers` compare, and the slice of their rows that belongs to this rank.
+    """Return the groups that the methods in `shapers` compare, and the slice of rows that belongs to this rank.
 
     Collective.
 
-    `rollout` has this rank's completions with the masks of the loss. The masks in `compared` also include truncated
-    completions, which the loss may leave out.
+    `rollout` has this rank's completions, with masks of the tokens in the loss. The masks in `compared` also include
+    truncated completions, which the loss may leave out.
     """
     reads = {name for shaper in shapers for name in shaper.reads}
     count = len(rollout["advantages"])
@@ -35,7 +36,7 @@ def whole_groups(
     seen = own = slice(start, start + count)
     if "all_ranks" in reads:
         seen = slice(0, count * trainer.accelerator.num_processes)
-    # If groups lie across ranks, other ranks have some of their completions.
+    # If a group is spread over several ranks, some of its completions are on other ranks.
     elif count % size:
         seen = slice(start // size * size, -(-own.stop // size) * size)
 
@@ -48,7 +49,7 @@ def whole_groups(
         return of_all_ranks[seen].clone()
 
     def fetch_mask(inputs: dict[str, Any]) -> Tensor:
-        # The mask is gathered with one byte per token.
+        # The mask is converted so that only one byte per token is gathered.
         return fetch(loss_mask(inputs).to(torch.uint8)).bool()
 
     groups = Rollout(

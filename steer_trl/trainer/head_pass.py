@@ -1,9 +1,9 @@
-"""Computes the exact sensitivity of each token's entropy, by one more pass of the LM head at half the temperature.
+"""Computes the exact sensitivity of each token's entropy with one more pass of the LM head at half the temperature.
 
-`entropy_sensitivity_without_logits` needs log-probabilities and entropies at two temperatures: the configured one, for
-which TRL's head returns them, and half of it. So a hook keeps the backbone's hidden states, and TRL's head runs on
-them once more, without gradient. This handles soft caps, scales, precision and sharded weights as TRL does. The hooks
-are removed after each forward pass.
+`entropy_sensitivity_without_logits` needs log-probabilities and entropies at two temperatures. TRL's head returns them
+for the configured temperature. For half of that temperature, a hook keeps the backbone's hidden states, and TRL's head
+runs on them once more, without gradient. Soft caps, scales, precision and sharded weights are then handled as in TRL.
+The hooks are removed after each forward pass.
 """
 
 import math
@@ -48,7 +48,7 @@ class HeadOnly:
 
 
 def add_sensitivities(trainer: GRPOTrainer, forward_pass: ForwardPass, is_needed: bool) -> ForwardPass:
-    """Return a version of `forward_pass` that also returns the sensitivities `[B, T]`, as its last output.
+    """Return a version of `forward_pass` whose last output is the tokens' entropy sensitivities `[B, T]`.
 
     If the head cannot be run again, the sensitivities are NaN and a warning is logged. With `is_needed`, an error is
     raised instead.
@@ -88,9 +88,9 @@ def _join(found: list[Tensor], logps: Tensor) -> Tensor:
 def _add_hooks(
     trainer: GRPOTrainer, found: list[Tensor], guard_head: Callable[[], AbstractContextManager[None]]
 ) -> list[RemovableHandle]:
-    """Add hooks that append to `found` the sensitivities from each pass of the policy's fused head.
+    """Add hooks that append the tokens' entropy sensitivities to `found` after each pass of the policy's fused head.
 
-    For b sequences of S tokens, their shape is `[b, S - 1]`.
+    The sensitivities of b sequences of S tokens have the shape `[b, S - 1]`.
     """
     policy = trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False)
     policy = policy.get_base_model() if is_peft_model(policy) else policy
@@ -104,7 +104,7 @@ def _add_hooks(
     def score_again(_policy: Any, _args: Any, kwargs: dict[str, Any], output: Any) -> None:
         with guard_head():
             (states,) = hidden_states
-            # The auxiliary loss of a mixture of experts comes from the first pass. The head alone has no routers.
+            # The head alone has no routers, so the auxiliary loss of a mixture of experts comes from the first pass.
             half = head.forward(states, labels=kwargs["labels"], fused_lm_head=True, output_router_logits=False)
             found.append(
                 entropy_sensitivity_without_logits(output.log_probs, output.entropy, half.log_probs, half.entropy)

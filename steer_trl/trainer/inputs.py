@@ -37,7 +37,7 @@ class Score(NamedTuple):
 
 
 def keep_score(rollout: dict[str, Any], score: Score) -> None:
-    """Store the `score` of a rollout, computed under the policy that generated it, in the `rollout` itself."""
+    """Add `score`, which was computed under the policy that generated the rollout, to the dictionary `rollout`."""
     names = (OLD_LOGPS, OLD_ENTROPIES, OLD_SENSITIVITIES)
     rollout.update({name: x for name, x in zip(names, score, strict=True) if x is not None})
 
@@ -48,7 +48,7 @@ def read_score(inputs: dict[str, Any]) -> Score:
 
 
 def loss_mask(inputs: dict[str, Any]) -> Tensor:
-    """Return the `[B, T]` mask of the tokens TRL trains on: completion tokens except those a tool wrote."""
+    """Return the mask `[B, T]` of the tokens that TRL trains on: completion tokens except those that a tool wrote."""
     mask = inputs["completion_mask"]
     return mask * inputs["tool_mask"] if "tool_mask" in inputs else mask
 
@@ -56,7 +56,7 @@ def loss_mask(inputs: dict[str, Any]) -> Tensor:
 def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draws: bool) -> TokenBatch:
     """Return the micro-batch `inputs` and its `score` as a `TokenBatch`.
 
-    With `draws`, it also has random numbers.
+    With `draws`, the batch also has a random number for each token.
     """
     logps, entropies, sensitivities = score
     mask = loss_mask(inputs)
@@ -64,7 +64,7 @@ def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draw
     old_logps = inputs.get("old_per_token_logps", logps)
     log_ratio = None
     if trainer.importance_sampling_level == "sequence":
-        # As in TRL's loss, this is the mean log-ratio of the sequence's finite tokens.
+        # As in TRL's loss, this is the mean of the finite log-ratios of the sequence's tokens.
         log_ratio = mean_of_tokens(logps - old_logps, mask).nan_to_num(0.0).unsqueeze(1)
     clips = trainer.loss_type in CLIPPED_LOSSES
     # In an evaluation the rows do not belong to a rollout, so they are numbered from 0.

@@ -30,7 +30,9 @@ from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, forget_rollout
 
 
 class Shaping:
-    """The parts of a trainer. They are made before TRL's constructor runs, which calls hooks that need them.
+    """The parts that a `SteerGRPOTrainer` adds to TRL's trainer.
+
+    They are made before TRL's constructor runs, because it calls hooks that need them.
 
     `shapers` maps the names in `advantage_shaping` to the methods. `hold` is the controller of `hold_entropy`, which
     sets the strength of one method, or `None`. `was_finished` states whether the run was already finished when `train`
@@ -92,7 +94,10 @@ class Shaping:
         args.seal()
 
     def begin_training(self, checkpoint: str | None) -> None:
-        """Begin a training run at a `checkpoint` or at step 0, and discard the rest of an interrupted run."""
+        """Start training from `checkpoint`, or from step 0 if it is `None`.
+
+        If methods or dynamic sampling are in use, a rollout that an interrupted run left unfinished is discarded.
+        """
         check_trainable(self._trainer.model)
         # Without methods and dynamic sampling, an interrupted rollout is handled as TRL handles it.
         if self.shapers or self._trainer.args.dynamic_sampling != "none":

@@ -24,8 +24,8 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
     """Return the checkpoint from which a training run resumes; `None` if it begins at step 0. Collective.
 
     `given` is the folder of a checkpoint, or `True` for the last complete checkpoint in `output_dir`. `"auto"` means
-    the same as `True`, except that the run begins at step 0 if there is no checkpoint. Raises `ValueError` if `True`
-    finds no checkpoint, or if `output_dir` holds a different run than that of the given checkpoint.
+    the same as `True`, except that the run begins at step 0 if there is no checkpoint. Raises `ValueError` if `given`
+    is `True` and there is no checkpoint, or if `output_dir` holds a run to which the given checkpoint does not belong.
     """
     if given is True or given == AUTO:
         checkpoint = last_complete_checkpoint(output_dir)
@@ -59,7 +59,7 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
 def _is_in(checkpoint: Path, folder: Path) -> bool:
     """Return whether the checkpoint is in `folder`.
 
-    If it is a link, the folder it points to may be there instead.
+    For a link, it is enough if either the link itself or the folder it points to is in `folder`.
     """
     parents = {checkpoint.absolute().parent.resolve(), checkpoint.resolve().parent}
     return folder.resolve() in parents
