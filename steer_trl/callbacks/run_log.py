@@ -80,7 +80,7 @@ def is_at_its_end(state: TrainerState) -> bool:
 
 
 def describe_run(args: Any, state: TrainerState, model: Any = None) -> dict[str, Any]:
-    """Return the contents of `run.json` for any trainer, without settings that must not leave the machine."""
+    """Return the contents of `run.json` for any trainer. Settings that may hold secrets are left out."""
     return {
         "methods": [],
         "model": getattr(getattr(model, "config", None), "_name_or_path", None) or None,

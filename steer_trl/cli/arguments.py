@@ -19,10 +19,10 @@ from steer_trl.options.base import list_option, option
 from steer_trl.rewards import MathReward
 from steer_trl.validation import did_you_mean
 
-# The settings whose strings may appear in a model card. `redact.py` leaves out all other strings.
+# Names of settings whose strings may appear in a model card. `redact.py` leaves out all other strings.
 PUBLIC_TEXTS = {
     *("dataset_name", "dataset_config", "dataset_split", "prompt_column", "answer_column", "answer_format"),
-    # Users of the model need to know how problems were worded in training.
+    # Users of the model need to know how the problems were worded in training.
     *("instruction", "eval_instruction"),
     *("reward_funcs", "tools", "eval_benchmarks", "eval_samplings", "eval_judge"),
     *("model_name_or_path", "model_revision"),
@@ -82,7 +82,7 @@ class MathArguments:
 
     @property
     def asks_for_math(self) -> bool:
-        """Whether `math` is one of the rewards. It needs a data set with problems and answers."""
+        """Whether `math` is one of the rewards. This reward needs a data set with problems and answers."""
         return MATH in self.reward_funcs
 
     @property
@@ -137,8 +137,8 @@ class MathArguments:
     def _read_unchanged(self, name: str, rows: Dataset) -> Dataset:
         """Return the rows of a data set with all columns. Only the column of the prompts is changed.
 
-        It is renamed to `prompt`. If an instruction is set, each prompt is inserted into it. If the setting `limit` is
-        set, only the first rows are returned.
+        That column is renamed to `prompt`. If an instruction is set, each prompt is inserted into it. If the setting
+        `limit` is set, only that many rows are returned.
         """
         column = self.prompt_column or "prompt"
         if column not in rows.column_names:

@@ -1,4 +1,4 @@
-"""`steer-trl compare`: compares two models on the same problems, with intervals for the differences.
+"""`steer-trl compare`: compares two models on the same problems, with 95 % intervals for the differences.
 
     steer-trl compare runs/grpo runs/held
     steer-trl compare --a runs/grpo_0 runs/grpo_1 --b runs/held_0 runs/held_1 --json held.json
@@ -34,7 +34,7 @@ MEASURES = {
     "timed_out": "timed_out: share of tries whose judgement ran out of time, better lower",
     "num_tokens": "num_tokens: tokens of a try, neither is better",
 }
-"""Explains each kind of metric, in the order in which the table lists the metrics."""
+"""Maps the name of each metric, without its k, to an explanation. The table lists the metrics in this order."""
 
 
 def main(arguments: list[str]) -> None:

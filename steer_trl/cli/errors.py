@@ -81,7 +81,7 @@ def report_errors(program: str) -> Iterator[None]:
 def mark_crashes() -> Iterator[None]:
     """Mark errors inside the `with` block as crashes unless this package raises them on purpose.
 
-    Models and reward functions run inside the block, so a `ValueError` there need not come from a wrong setting.
+    Models and reward functions run inside the block, so a `ValueError` in it need not come from a wrong setting.
     """
     try:
         yield

@@ -42,7 +42,8 @@ def compare_with_lowest_start(log: Numbers) -> RuleReading:
 def read_change(log: Numbers) -> RuleReading:
     """Return how much the methods change the advantages.
 
-    The value is NaN if STARE's gate is closed or `hold_entropy` is on, because the methods may then rest on purpose.
+    The value is NaN if STARE's gate is closed or `hold_entropy` is on, because the methods may then have no effect on
+    purpose.
     """
     keys = (names.RELATIVE_CHANGE, names.ROLLOUT_ADVANTAGE_CHANGE)
     known = [log[key] for key in keys if key in log]

@@ -14,7 +14,7 @@ from steer_trl.diagnostics.rules import Numbers, Rule, RuleReading, read_key
 from steer_trl.validation import is_number
 
 ALIKE = 1e-6
-"""Largest standard deviation at which rewards count as equal. Rounding can give equal rewards one above 0."""
+"""Rewards count as equal up to this standard deviation. Rounding can make it differ from 0 for equal rewards."""
 FUNCTION_MEAN = re.compile(r"rewards/(.+)/mean")
 UNSCORED = "unscored "
 """Prefix of the name under which `watch.py` stores a number for each reward function.
@@ -27,7 +27,7 @@ def remember_unscored(before: Numbers, line: Mapping[str, Any]) -> dict[str, flo
     """Return a number for each reward function in a `line` of the log, under a name that begins with `UNSCORED`.
 
     The number is 1 if the function has not scored any completion so far, and 0 otherwise. `before` holds the numbers
-    from the lines before.
+    from earlier lines.
     """
     memory = {}
     for key, value in line.items():

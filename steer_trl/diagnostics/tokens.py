@@ -82,7 +82,7 @@ def clips(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
 
 
 def token_statistics(batch: TokenBatch) -> dict[str, Statistic]:
-    """Return the shares of the quadrants, the entropy by position and by advantage, and the clipped shares."""
+    """Return the quadrants' shares, the entropy by position and by advantage, and the shares of clipped tokens."""
     seen = find_measurable(batch)
     count = seen.sum(dtype=torch.float32)
     entropies = batch.entropies.float()

@@ -72,7 +72,7 @@ class BenchmarkEvaluation:
         """
         names: list[str] = []
         for sampling, benchmarks in self.by_sampling.items():
-            # No samples have been drawn yet. A summary of placeholders has the same metric names.
+            # No samples have been drawn yet, so the names are read from a summary of placeholders.
             judged = [
                 Judged(0, benchmark.name, "", sample, None, False, False, None, False, 0, "")
                 for benchmark in benchmarks

@@ -13,7 +13,7 @@ Judge = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[Verdict]]
 
 
 def make_judge(reward: MathReward | Callable[..., Any]) -> Judge:
-    """Return a judge that decides with a reward.
+    """Return a judge that uses a reward to decide whether a completion is correct.
 
     `MathReward` reads the column `solution`. Any other function is given `prompts`, `completions`
     (strings, or messages if the prompt is a conversation) and every column of the data set. A

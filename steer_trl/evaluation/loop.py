@@ -23,7 +23,8 @@ from steer_trl.rewards import MathReward
 class Request(NamedTuple):
     """A sample to be drawn.
 
-    `sample` counts the samples of a problem, and `row` is the problem's row in the data set.
+    `sample` is its number among the samples of the problem, from 0. `row` is the problem's row in the
+    data set.
     """
 
     benchmark: str
@@ -49,7 +50,7 @@ def evaluate(
         sampling: the settings for drawing completions. A greedy sampling draws one completion for
             each problem.
         batch_size (`int`): the number of completions that each rank draws at once.
-        records (*optional*): the folder to resume from and to write to. It is given on the first
+        records (*optional*): the files to resume from and to write to. They are given on the first
             rank only.
         desc (`str`): the label of the progress bar.
 

@@ -13,9 +13,9 @@ TAUS = (0.25, 0.5, 0.75)
 def values_of_counts(num_samples: int, num_correct: Sequence[int]) -> dict[str, list[float]]:
     """Return the metrics that depend only on the number of correct samples of each problem.
 
-    The metrics are `avg@k`, the share of correct samples, and for several samples also `pass@j` for
-    j = 2, 4, 8, ... up to k, and `cover@tau`. A problem's `cover@tau` is 1 if at least the share
-    tau of its samples is correct, and 0 otherwise (Cover@tau, arXiv 2510.08325).
+    `avg@k` is the share of correct samples among the k samples of a problem. If k is above 1, there
+    are also `pass@j` for j = 2, 4, 8, ... up to k, and `cover@tau`. A problem's `cover@tau` is 1 if
+    at least the share tau of its samples is correct, and 0 otherwise (arXiv 2510.08325).
 
     Returns:
         a mapping from each metric to a list with its value for each problem.

@@ -26,8 +26,9 @@ class Judged(NamedTuple):
         benchmark (`str`), id (`str`), sample (`int`): the benchmark, the problem's id, and the
             number of the sample among the problem's samples.
         answer (`str`, *optional*), correct (`bool`), timed_out (`bool`), vote (`str`, *optional*):
-            the verdict, as in [`~steer_trl.rewards.Verdict`].
-        truncated (`bool`), num_tokens (`int`), completion (`str`): the drawn completion.
+            the verdict on the completion, as in [`~steer_trl.rewards.Verdict`].
+        truncated (`bool`), num_tokens (`int`), completion (`str`): whether the completion was cut
+            off at the length limit, its length in tokens, and its text.
     """
 
     batch: int

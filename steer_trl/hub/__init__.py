@@ -1,1 +1,1 @@
-"""Model cards for all saved folders, and one clear error if a push to the Hub fails."""
+"""Model cards for saved models, and one clear error if a push to the Hub fails."""

@@ -72,7 +72,7 @@ def _find_status(run: Run) -> str:
 def find_budget(run: Run) -> dict[str, Any] | None:
     """Return the run's most used budget of tokens, steps or epochs, or `None` if no budget is known.
 
-    The most used budget is the one of which the largest share is `used`. `size` is the whole budget.
+    It is the budget with the largest `used / size`. Both are in the budget's `unit`.
     """
     settings = run.settings
     tokens = max(run.curves.get(names.GENERATED_TOKENS, {}).values(), default=0.0)
