@@ -116,7 +116,7 @@ def parse(arguments: list[str]) -> tuple[MathArguments, SteerGRPOConfig, ModelCo
 
 
 def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
-    """Check the settings, load data and model, train, and save the model."""
+    """Check the settings, load the data and the model, train, and save the model."""
     state = PartialState()
     # The first process of each machine prepares the data. The others read it from the cache.
     with state.local_main_process_first():

@@ -50,7 +50,7 @@ class Rule:
     find_words: Callable[[Numbers], dict[str, str]] = find_no_words
 
     def holds(self, value: float) -> bool:
-        """Return whether the value is at or beyond `fires`. A value of NaN never is."""
+        """Return whether the value is at or beyond `fires`. The result is false for NaN."""
         return value >= self.fires if self.fires > self.clears else value <= self.fires
 
     def has_recovered(self, value: float) -> bool:

@@ -44,7 +44,7 @@ class TransformersGenerator:
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
         self._tokens = {"eos_token_id": self.eos_token_ids, "pad_token_id": tokenizer.pad_token_id}
-        # Otherwise, `generate` would add the model's own sampling defaults, such as a top-k of 20.
+        # Remove the model's own sampling defaults, such as a top-k of 20, because `generate` would add them.
         model.generation_config = GenerationConfig(**self._tokens)
 
     @classmethod

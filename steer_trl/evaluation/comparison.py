@@ -1,4 +1,4 @@
-"""Compares two models on the same problems, by the difference, its 95 % interval and a verdict.
+"""Computes how much two models differ on the same problems, with a 95 % interval and a verdict.
 
     one model on each side      d_p = b_p - a_p         mean(d) ± t s(d) / sqrt(P)
 

@@ -97,7 +97,7 @@ def pick_best_temperature(values: Array, choosing: Array | None = None) -> Array
             for the other half, and the result is the mean over random splits.
 
     Returns:
-        values `[R, P]`.
+        the values at the best temperature, `[R, P]`.
     """
     if choosing is not None:
         return values[choosing.mean((1, 2)).argmax()]

@@ -1,4 +1,4 @@
-"""The names of the log's keys that alarms, terminal, report, model card and experiments read.
+"""The names of the log's keys that the alarms, terminal, report, model card and experiments read.
 
 Code that computes a number writes its key in full. Code that reads a number uses the constant in this module.
 """
