@@ -1,12 +1,13 @@
 """Orders the completions of each optimizer step, so that little padding is left and all ranks have equal work.
 
 TRL shuffles a rollout and splits it evenly. Here `assignment.py` chooses the rank and the micro-batch of each
-completion of a step. The longest come first, so a step that does not fit into memory fails at once. Except for
-rounding, the update is the same as TRL's, since groups, statistics and denominators span the whole step. If the loss
-averages over the rows of a micro-batch, it is multiplied by the number of rows, relative to TRL's equal micro-batches.
+completion of a step. The longest completions come first, so a step that does not fit into memory fails immediately.
+Except for rounding, the update is the same as in TRL, because groups, statistics and denominators span the whole step.
+If the loss is an average over the rows of a micro-batch, it is multiplied by the micro-batch's number of rows and
+divided by the number of rows in TRL's equal micro-batches.
 
-If all completions of a micro-batch have an advantage of 0, its loss is 0. But every engine needs a backward pass, so
-the shortest completion gets a gradient. The other completions are scored without a gradient (`forward.py`).
+If all completions of a micro-batch have an advantage of 0, its loss is 0. But DeepSpeed and similar engines need a
+backward pass, so the shortest completion runs with gradients enabled. The others run without gradients (`forward.py`).
 
 Completions stay in TRL's order if the loss depends on how a step is split: with the loss `"bnpo"`,
 `top_entropy_quantile`, an entropy bonus, a router's auxiliary loss, or a method whose `shaping_scope` is
@@ -95,7 +96,7 @@ class Ordering:
         return rollout[micro_batches_done(trainer) % len(rollout)]
 
     def scale_loss(self, loss: Tensor, inputs: MicroBatch) -> Tensor:
-        """Return the loss of an ordered micro-batch. A mean over completions is weighted by their number.
+        """Return the loss of an ordered micro-batch, weighted by its size if the loss is a mean over completions.
 
         The means that TRL has just logged are weighted, too. TRL averages losses and logged means over the
         micro-batches of a step as if all had equally many tokens and completions.
@@ -131,9 +132,9 @@ class Ordering:
         return self._trainer.accelerator.gather(torch.cat(parts))
 
     def _order_step(self, columns: MicroBatch, count: int) -> list[MicroBatch]:
-        """Assign the completions of all ranks, and return this rank's micro-batches.
+        """Assign all completions to ranks and micro-batches, and return this rank's micro-batches.
 
-        The host waits for the device once.
+        The CPU waits for the accelerator only once.
         """
         accelerator = self._trainer.accelerator
         lengths = columns["prompt_mask"].sum(1) + columns["completion_mask"].sum(1)

@@ -5,8 +5,8 @@ then only as wide as its longest row. In causal attention no token sees the colu
 The outputs are moved back to where TRL expects them. This is correct for rotary positions, which depend only on
 distances. With other positions, only the columns on the right that have no token are removed.
 
-The first pass of a training run is compared with TRL's padded pass. If the log-probabilities differ by more than
-rounding, padding stays.
+The first pass of a trainer is compared with TRL's padded pass. If the log-probabilities differ by more than rounding,
+padding is not removed.
 """
 
 import logging
@@ -29,18 +29,18 @@ PER_TOKEN = {"input_ids", "attention_mask", "token_type_ids"}
 """The inputs of a forward pass that have a value for every token. They are moved together with the tokens."""
 OTHERS = {"logits_to_keep", "batch_size", "compute_entropy", "compute_aux_loss"}
 COMPILED_MULTIPLE = 64
-"""The widths of a compiled model's passes are a multiple of this, so that few shapes are compiled."""
+"""For a compiled model, the width of each pass is a multiple of this, so that few shapes are compiled."""
 
 PassInputs = dict[str, Any]
 """The arguments of a forward pass except the model, under the names that TRL gives them."""
 ForwardPass = Callable[..., tuple[Any, ...]]
-"""TRL's forward pass, which takes a model and [`PassInputs`]. It returns log-probabilities and entropies `[B, T]`, and
-further outputs.
+"""TRL's forward pass, which takes a model and [`PassInputs`]. It returns log-probabilities and entropies `[B, T]`,
+followed by other outputs.
 """
 
 
 class Padding:
-    """Runs forward passes without padding if `is_skipped`."""
+    """Runs forward passes. They have no padding if `is_skipped` is true."""
 
     def __init__(self, trainer: GRPOTrainer, is_wanted: bool, is_compiled: bool) -> None:
         self._trainer = trainer
@@ -48,7 +48,7 @@ class Padding:
         self.is_compiled = is_compiled
         self._is_checked = self._is_wrong = self._has_warned = False
 
-    # Decides for which models and inputs padding can be skipped.
+    # The models and inputs for which padding can be skipped.
 
     @property
     def is_skipped(self) -> bool:
@@ -84,9 +84,9 @@ class Padding:
         return bool(self._rotations) and not (scales_by_position or reads_padding or has_chunks)
 
     def _can_move(self, inputs: PassInputs) -> bool:
-        """Return whether every one of the `inputs` can be moved.
+        """Return whether all `inputs` can be moved together with the tokens.
 
-        The first time one cannot, a warning is logged.
+        The first time that an input cannot be moved, a warning is logged.
         """
         given = {name for name, value in inputs.items() if value is not None}
         unknown = sorted(given - PER_TOKEN - OTHERS)
@@ -136,17 +136,17 @@ class Padding:
 
     def _find_tokens(self, mask: Tensor, prompt_width: int) -> tuple[Tensor, Tensor]:
         """Return, for each of B rows, the first column to keep and the number of columns to keep, both `[B]`."""
-        # The column before a completion is kept even if the prompt is empty: it predicts the first token.
+        # The column before a completion is kept even if the prompt is empty, because it predicts the first token.
         first = mask.argmax(1).clamp(max=prompt_width - 1)
         begin = first if self._joins else torch.zeros_like(first)
         end = torch.where(mask.any(1), mask.size(1) - mask.flip(1).argmax(1), 0)
-        # TRL's head needs two columns.
+        # TRL's head needs at least two columns.
         return begin, (end - begin).clamp(min=2)
 
     def _plan(self, length: Tensor, of_prompt: Tensor, batch_size: int | None) -> list[tuple[Tensor, int, int]]:
-        """Return for each pass its rows, its width, and the number of columns on which the head runs.
+        """Return the rows of each pass, its width, and the number of columns on which the head runs.
 
-        The rows are sorted by length if there are several passes. The host waits for the device once.
+        The rows are sorted by length if there are several passes. The CPU waits for the accelerator only once.
         """
         size = len(length)
         batch_size = min(batch_size or size, size)
@@ -168,7 +168,7 @@ class Padding:
     def _sizes(self, lengths: list[int], batch_size: int) -> list[int]:
         """Return the number of rows of each pass.
 
-        The number of passes is as with `batch_size` rows in each pass.
+        There are as many passes as if each of them had `batch_size` rows.
         """
         count = -(-len(lengths) // batch_size)
         if self.is_compiled:
@@ -222,7 +222,7 @@ class Padding:
 
 
 def take_rows(inputs: PassInputs, rows: Tensor | slice) -> PassInputs:
-    """Return the inputs of a forward pass for the sequences `rows` only.
+    """Return the inputs of a forward pass for only the sequences in `rows`.
 
     Tensors must have one row per sequence.
     """
@@ -237,7 +237,7 @@ def _move_back(output: Tensor | None, sources: Tensor, is_written: Tensor) -> Te
 
 
 def _join(parts: list[Tensor | None], places: Tensor) -> Tensor | None:
-    """Join the same output of several passes: restore the order of rows, or take the mean of scalars as TRL does."""
+    """Join an output of several passes. Rows return to their original order; scalars are averaged, as in TRL."""
     found = [part for part in parts if part is not None]
     if not found:
         return None

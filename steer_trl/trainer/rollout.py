@@ -1,10 +1,10 @@
-"""Scores a rollout before it is shuffled and split, and applies the methods that compare completions of a prompt.
+"""Applies the methods that compare completions of a prompt, before a rollout is shuffled and split.
 
-A score is the log-probability and the entropy of each token under the policy, and the sensitivity if it is needed. If
-TRL needs old log-probabilities, it scores the rollout itself under the policy that generated it. That score is
-kept. Otherwise the rollout is scored here if a method compares completions, which must happen while groups are whole
-(`groups.py`), or if a controller needs the rollout's entropy. For all other methods, the forward pass of the loss is
-early enough (`step.py`).
+These methods may need the rollout's score: the log-probability and entropy of each token under the policy that
+generated it, and the entropy's sensitivity if a method reads it. If TRL needs old log-probabilities, its own forward
+pass computes the score, and the score is stored. Otherwise the score is computed here if a method compares completions
+by it, which is possible only while groups are whole (`groups.py`), or if a controller needs the rollout's entropy. All
+other methods use the forward pass of the loss (`step.py`).
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log,
 
 
 class RolloutShaping:
-    """Scores the current rollout, and applies the methods that compare the completions of a prompt.
+    """Computes the current rollout's score, and applies the methods that compare the completions of a prompt.
 
     Attributes:
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of the N completions of all ranks; NaN if a
@@ -65,18 +65,21 @@ class RolloutShaping:
 
     @property
     def wants_sensitivities(self) -> bool:
-        """Whether the rollout's score needs exact sensitivities: a method compares them across micro-batches."""
+        """Whether the pass over the whole rollout must also compute exact entropy sensitivities.
+
+        It must if a method that reads them compares tokens across micro-batches.
+        """
         return self._trainer.args.shaping_scope != "micro_batch" and reads_sensitivities(self._shapers)
 
     # While TRL generates a rollout.
 
     @property
     def wants_passes(self) -> bool:
-        """Whether TRL's forward passes over a rollout are recorded, because one may be the rollout's score."""
+        """Whether TRL's forward passes over a rollout are recorded, because one may give the rollout's score."""
         return self._trainer.model.training and (bool(self._shapers) or self._ordering.skips_idle)
 
     def on_forward(self, score: Score) -> None:
-        """Record the score of a forward pass over the rollout."""
+        """Record the log-probabilities and entropies in `score` from a forward pass over the rollout."""
         if self._shapers:
             check_score(score.entropies)
         self._passes.append(score)
@@ -90,7 +93,7 @@ class RolloutShaping:
     # After TRL has generated a rollout.
 
     def finish(self, rollout: dict[str, Any], completions_before: int) -> dict[str, Any]:
-        """Add the score to `rollout` if TRL computed one or a method needs it, and shape the advantages.
+        """Add the score to `rollout` if TRL computed it or a method needs it, and shape the advantages.
 
         `completions_before` is the number of completions of earlier rollouts in the same optimizer step.
         """
@@ -106,7 +109,7 @@ class RolloutShaping:
         compared = self._restore_truncated(rollout)
         score = recorded
         reads_tokens = any({"logps", "entropies"} & set(shaper.reads) for shaper in acting)
-        # In TRL's own pass, truncated completions that the loss leaves out are masked.
+        # TRL's own pass masks truncated completions that the loss leaves out.
         hides_tokens = compared is not rollout
         if (reads_tokens and hides_tokens) or (recorded is None and (reads_tokens or self.wants_entropy)):
             scored = self.score(compared)
@@ -145,10 +148,10 @@ class RolloutShaping:
 
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:
-        """Return the score of `rollout` under the current policy. The random state is restored afterwards."""
+        """Compute the score of `rollout` under the current policy. The random state is restored afterwards."""
         trainer = self._trainer
         args = trainer.args
-        # A rollout stores images and token types by the names of the forward pass's arguments.
+        # A rollout stores images and token types under the names of the forward pass's arguments.
         inputs = {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
         inputs |= {
             "input_ids": torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1),
@@ -166,7 +169,7 @@ class RolloutShaping:
         return score
 
     def _restore_truncated(self, rollout: dict[str, Any]) -> dict[str, Any]:
-        """Return the rollout with masks that include truncated completions. Only the loss leaves these out."""
+        """Return `rollout` with masks that include truncated completions, which only the loss may leave out."""
         if not self._trainer.mask_truncated_completions:
             return rollout
         device = rollout["completion_ids"].device
@@ -175,7 +178,7 @@ class RolloutShaping:
         return rollout | {name: pad(mask, pad_to_multiple_of=multiple) for name, mask in rows.items()}
 
     def _log(self, before: Tensor, after: Tensor, trained: Tensor, written: Tensor) -> None:
-        """Log how much the methods changed the advantages, and put the new ones into TRL's table of completions."""
+        """Log how much the methods changed the advantages, and write the new advantages to TRL's completion table."""
         trainer = self._trainer
         change = (after.view(len(before), -1) - before.unsqueeze(1)).abs()
         mean = masked_mean_over_ranks(trainer.accelerator, *torch.broadcast_tensors(change, trained))

@@ -1,7 +1,8 @@
 """Shapes the advantages of one optimizer step and logs token statistics.
 
-A statistic over all micro-batches of a step must be known before the loss of the first micro-batch. The forward pass
-of that loss scores the first micro-batch. The others are scored right after it, unless the rollout was scored before.
+Statistics over all micro-batches of a step must be known before the loss of the first micro-batch. The forward pass of
+that loss gives the log-probabilities and entropies of the first micro-batch. Those of the other micro-batches are
+computed right after it, unless they were already computed for the whole rollout.
 """
 
 from collections.abc import Iterator, Mapping
@@ -82,21 +83,21 @@ class OptimizerStep:
 
     @property
     def idle_inputs(self) -> dict[str, Any] | None:
-        """The inputs of the pending loss if all its completions have an advantage of 0; otherwise `None`."""
+        """The inputs of the current loss if all its completions have an advantage of 0; otherwise `None`."""
         inputs = self._inputs
         return inputs if inputs is not None and inputs.get(IS_IDLE) else None
 
     @property
     def wants_sensitivities(self) -> bool:
-        """Whether the next forward pass belongs to a loss that needs exact sensitivities."""
+        """Whether the next forward pass belongs to a loss that needs exact entropy sensitivities."""
         is_shown = self._tokens.is_looking and self._trainer.model.training and not self._is_compiled
         return self._inputs is not None and (is_shown or reads_sensitivities(self._shapers))
 
     def on_forward(self, score: Score) -> None:
-        """Shape the advantages of the pending loss. Later passes of the same loss are ignored.
+        """Shape the advantages of the current loss with the results of its first forward pass.
 
-        A pass without entropies, for example of a patched TRL, is an error if methods are in use. Otherwise it is
-        ignored.
+        Later passes of the same loss are ignored. A patched TRL may return no entropies. This is an error if methods
+        are in use. Otherwise the pass is ignored.
         """
         inputs = self._inputs
         self._inputs = None

@@ -3,7 +3,7 @@
 The methods are in the order in which TRL calls them. They call the parts in `self.shaping` (`parts.py`):
 
     1  a rollout is generated        sampling/       replaces groups without a learning signal by other prompts' groups
-                                     rollout.py      scores it and applies methods that compare a prompt's completions
+                                     rollout.py      applies methods that compare the completions of a prompt
                                      ordering.py     assigns its completions to ranks and micro-batches by length
     2  a micro-batch is trained on   forward.py      runs the forward pass, without padding (padding.py)
                                      inputs.py       converts TRL's dictionary to a `TokenBatch`
@@ -15,8 +15,8 @@ The methods are in the order in which TRL calls them. They call the parts in `se
 
 The main idea is in stage 2. TRL's loss first runs the model's forward pass. Then it reads `inputs["advantages"]`,
 which may have one value for each token. So the loss is given a copy of its inputs. As soon as the forward pass has
-returned log-probabilities and entropies, the shaped advantages are written into that copy. This needs no second
-forward pass and no copied line of TRL's loss. The original inputs stay unchanged, because TRL passes the same
+returned log-probabilities and entropies, the shaped advantages are written into that copy. So there is no need for a
+second forward pass or for a copy of TRL's code. The original inputs stay unchanged, because TRL passes the same
 dictionary again when it trains on a rollout more than once.
 """
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 class SteerGRPOTrainer(GRPOTrainer):
     """
     [`~trl.GRPOTrainer`] with the token weights of STEER (https://huggingface.co/papers/2510.10150), of STARE
-    (https://huggingface.co/papers/2606.19236) and of the methods that these papers compare theirs with.
+    (https://huggingface.co/papers/2606.19236) and of related methods.
 
     Example:
 
@@ -78,8 +78,8 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     Raises:
         `TypeError`: `args` is a plain `GRPOConfig`.
-        `ValueError`: the data set has too few prompts for a rollout, or answers that cannot be scored; or the prompts
-            are conversations, and the tokenizer has no chat template.
+        `ValueError`: the data set has too few prompts for a rollout, or has answers that cannot be scored; or the
+            prompts are conversations, but the tokenizer has no chat template.
     """
 
     shaping: Shaping
@@ -118,7 +118,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.shaping = Shaping(self, args, model, eval_dataset, benchmarks)
         self._tag_names = self.shaping.tags
         if benchmarks is not None and eval_dataset is None:
-            # The trainer needs an `eval_dataset` even for an evaluation on benchmarks alone.
+            # The trainer needs an `eval_dataset` even if it evaluates only on benchmarks.
             eval_dataset = benchmarks.benchmarks[0].dataset
         super().__init__(
             model=model,
@@ -231,7 +231,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         if _internal_call and output_dir is not None and not self.args.save_only_model:
             self.shaping.checkpoints.save(Path(output_dir))
         super().save_model(output_dir, _internal_call)
-        # In the remaining case TRL has just pushed the folder, and the push has already written the card.
+        # Otherwise TRL has just pushed the folder, and the push has already written the card.
         if _internal_call or not self.args.push_to_hub or folder != self.args.output_dir:
             self.shaping.cards.write(Path(folder))
 
@@ -242,8 +242,8 @@ class SteerGRPOTrainer(GRPOTrainer):
     ) -> EvalLoopOutput:
         """Run TRL's evaluation loop on an `eval_dataset`, and run the benchmarks once per evaluation.
 
-        They run together with the trainer's own `eval_dataset`. If it has several evaluation sets, they run with the
-        first.
+        The benchmarks run together with the trainer's own `eval_dataset`. If the trainer has several evaluation sets,
+        the benchmarks run with the first.
         """
         kwargs["metric_key_prefix"] = metric_key_prefix
         loop = partial(super().evaluation_loop, dataloader, *args, **kwargs)

@@ -1,7 +1,7 @@
-"""The only access to TRL's private names: each is wrapped in a function of this module.
+"""Wraps the private names of TRL that this package uses in functions.
 
-`GRPOTrainer` is TRL's class at run time. For a type checker, it is a subclass with more exact annotations. Apart from
-this module, this package depends only on the methods that `trainer.py` overrides. The tests in
+`GRPOTrainer` is TRL's class at run time. For a type checker, it is a subclass with more exact annotations. Only this
+module uses TRL's private names, except that `trainer.py` overrides some of TRL's private methods. The tests in
 `tests/trainer/test_contract.py` mirror this file. Read them when TRL changes.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig
 
     class GRPOTrainer(trl.GRPOTrainer):
-        """TRL's trainer with the types of its attributes after construction, when "auto" has become a value."""
+        """TRL's trainer, annotated with the types that its attributes have after construction."""
 
         args: SteerGRPOConfig
         model: PreTrainedModel
@@ -41,30 +41,31 @@ TAGS: tuple[str, ...] = tuple(GRPOTrainer._tag_names)
 """The tags that TRL gives to models on the Hub."""
 
 FORWARD_ARGUMENTS = list(inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters)[2:]
-"""The arguments of the forward pass after the model. A rollout stores images and token types by these names."""
+"""The names of the forward pass's arguments after `model`. A rollout stores images and token types under these names.
+"""
 
 MEANS = {
     *("entropy", "kl", "cispo_clip_ratio", "vespo/phi_seq_mean"),
     *("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean"),
 }
-"""The keys of the log whose values are means over the trained tokens, or over the completions, of a micro-batch."""
+"""The log's keys whose values are means over the trained tokens or over the completions of a micro-batch."""
 
 
 # The position of a training run.
 
 
 def steps_per_rollout(trainer: GRPOTrainer) -> int:
-    """Return how many micro-batches are trained on per rollout, over all its iterations."""
+    """Return the number of micro-batches that are trained on per rollout, over all iterations."""
     return trainer.args.steps_per_generation * trainer.num_iterations
 
 
 def micro_batches_of_step(trainer: GRPOTrainer) -> int:
-    """Return how many micro-batches of the same rollout are in one optimizer step."""
+    """Return the number of micro-batches of the same rollout in one optimizer step."""
     return min(trainer.args.gradient_accumulation_steps, trainer.args.steps_per_generation)
 
 
 def micro_batches_done(trainer: GRPOTrainer) -> int:
-    """Return how many micro-batches were trained on, including those before a resume."""
+    """Return the number of micro-batches trained on so far, including those before a resume."""
     return trainer._step
 
 
@@ -81,7 +82,7 @@ def is_first_step_of_rollout(trainer: GRPOTrainer) -> bool:
 def continue_rollout(trainer: GRPOTrainer, micro_batches: int, of_rollout: list[dict[str, Any]] | None = None) -> None:
     """Let TRL continue after `micro_batches` micro-batches of the run.
 
-    `of_rollout` replaces its current rollout.
+    If `of_rollout` is given, its micro-batches replace those of TRL's current rollout.
     """
     trainer._step = micro_batches
     if of_rollout is not None:
@@ -101,7 +102,7 @@ def forget_rollout(trainer: GRPOTrainer) -> None:
 
 
 def count_written(generated: tuple[Any, ...]) -> list[int]:
-    """Return how many tokens of each completion the policy wrote, given what TRL's `_generate` returns."""
+    """Return the number of tokens that the policy wrote in each completion that TRL's `_generate` returned."""
     _, completion_ids, tool_masks, *_ = generated
     return list(map(len, completion_ids) if tool_masks is None else map(sum, tool_masks))
 
@@ -140,7 +141,7 @@ def replace_last(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
 
 
 def weigh_last_means(trainer: GRPOTrainer, of_tokens: float, of_completions: float) -> None:
-    """Multiply the last means that TRL logged: over tokens by `of_tokens`, over completions by `of_completions`."""
+    """Multiply the last logged means over tokens by `of_tokens`, and those over completions by `of_completions`."""
     log = trainer._metrics["train"]
     over_completions = {"vespo/phi_seq_mean"}
     if trainer.importance_sampling_level == "sequence":
@@ -150,7 +151,7 @@ def weigh_last_means(trainer: GRPOTrainer, of_tokens: float, of_completions: flo
 
 
 def replace_column(trainer: GRPOTrainer, column: str, values: Sequence[float]) -> None:
-    """Replace the last values in a column of TRL's table of completions by `values`."""
+    """Replace the last values in a column of TRL's table of completions with `values`."""
     table = trainer._logs[column]
     for _ in values:
         table.pop()
@@ -166,7 +167,7 @@ def extra_columns(trainer: GRPOTrainer) -> dict[str, list[Any]]:
 
 
 def tokenizer_of(trainer: GRPOTrainer) -> PreTrainedTokenizerBase:
-    """Return the trainer's tokenizer, which may be inside of a processor."""
+    """Return the trainer's tokenizer, which may be part of a processor."""
     return trainer._tokenizer
 
 
@@ -176,6 +177,6 @@ def forward(trainer: GRPOTrainer, *args: Any, **inputs: Any) -> tuple[Tensor, Te
 
 
 def draw(trainer: GRPOTrainer, prompts: Sequence[Any]) -> list[list[int]]:
-    """Generate one completion of each prompt with the trainer's own engine, and return its token ids."""
+    """Generate one completion for each prompt with the trainer's own engine. Return the completions' token ids."""
     prompt_ids, images, fields = trainer._tokenize_prompts(list(prompts))
     return [list(ids) for ids in trainer._generate_single_turn(prompt_ids, images, fields, num_generations=1)[0]]
