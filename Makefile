@@ -93,7 +93,7 @@ test-all: install ## all tests but those with vLLM, in one queue
 test-newest: $(NEWEST)/.installed ## the same with the newest Transformers that setup.cfg allows
 	$(NEWEST_RUN) -m pytest $(QUICK)
 
-test-settings: install ## resume a run under every setting of TRL and every method, and compare it with the whole run; minutes
+test-settings: install ## resume runs under many settings of TRL, and compare them with whole runs; minutes
 	SWEEP=full $(RUN) -m pytest tests/trainer/test_settings_resume.py
 
 test-distributed: install ## DDP, ZeRO-2, ZeRO-3, FSDP2, splits of a batch and killed runs, on CPU processes
@@ -117,7 +117,7 @@ format: install ## format the code
 docs: $(DOCS)/.installed ## build the documentation's site into site/, every link checked; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --clean
 
-settings: install ## write the tables of settings and methods into docs/, and what type checkers are told
+settings: install ## write the tables of settings and methods into docs/
 	$(RUN) tools/docs/settings_table.py
 
 metrics: install ## write the tables of the log's keys and of the alarms into docs/report.md and docs/healthy.md
