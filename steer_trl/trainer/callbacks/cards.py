@@ -1,6 +1,6 @@
-"""Writes a model card to every saved folder from the facts that the trainer knows.
+"""Writes a model card to every saved folder.
 
-`hub/card.py` makes the card.
+This module collects the facts from the trainer, and `hub/card.py` makes the card from them.
 """
 
 import logging
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 class ModelCards:
     """Writes the model cards of a run.
 
-    Values given to `create_model_card` are kept for later cards. `recipe` has the settings of `steer-trl train` that
+    Values given to `create_model_card` are kept for later cards. `recipe` holds the settings of `steer-trl train` that
     the trainer's `args` lack.
     """
 
@@ -55,7 +55,7 @@ class ModelCards:
         self._given |= {name: value for name, value in given.items() if value}
 
     def describe(self, args: Any, state: TrainerState, model: Any = None) -> dict[str, Any]:
-        """Return the contents of `run.json`: the fields of [`describe_run`], and methods, base model and recipe."""
+        """Return the contents of `run.json`: the fields of [`describe_run`], the methods, base model and recipe."""
         usual = describe_run(args, state, model)
         of_run = {"methods": list(args.shaping_names), "model": self.base_model[0]}
         return usual | of_run | {"settings": self.recipe | usual["settings"]}
@@ -114,7 +114,7 @@ class ModelCards:
 
 
 def _is_on_hub(model: str) -> bool:
-    """Return whether `model` is the name of a model on the Hub, not a present or former folder on this machine."""
+    """Return whether `model` names a model on the Hub and not a folder that exists or existed on this machine."""
     try:
         validate_repo_id(model)
     except HFValidationError:

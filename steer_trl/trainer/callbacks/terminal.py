@@ -101,9 +101,9 @@ class LogFormatter:
         return ", ".join(parts)
 
     def _share_done(self, logs: Logs, state: TrainerState) -> float:
-        """Return how much of the work between the run's start or resume and its end is done, 0 to 1.
+        """Return the share, from 0 to 1, of the work since the run's start or resume that is done.
 
-        It is the larger of the shares of optimizer steps and of the token budget.
+        This is the share of the optimizer steps or the share of the token budget, whichever is larger.
         """
         of_steps = _share(state.global_step, self.first_step, state.max_steps)
         tokens = logs.get(names.GENERATED_TOKENS)
@@ -137,13 +137,13 @@ class StepProgress(ProgressCallback):
         self.formatter = LogFormatter()
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Draw the bar, and write the header lines."""
+        """Draw the progress bar, and write the header lines."""
         super().on_train_begin(args, state, control, **kwargs)
         if self.training_bar is not None:
             self.training_bar.write("\n".join(self.formatter.begin(args, state)))
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
-        """Write the line of a log entry, and put entropy and reward beside the bar."""
+        """Write the line of a log entry, and show its entropy and reward beside the progress bar."""
         if not logs or not state.is_world_process_zero or self.training_bar is None:
             return
         self.training_bar.write(self.formatter.line(logs, state))
@@ -153,7 +153,7 @@ class StepProgress(ProgressCallback):
 
 
 def show_lines(trainer: Trainer) -> None:
-    """Replace Transformers' terminal callbacks by `StepLines` and `StepProgress`.
+    """Replace Transformers' terminal callbacks with `StepLines` and `StepProgress`.
 
     Other callbacks stay as they are.
     """
@@ -193,7 +193,7 @@ def _losses_of_data(logs: Logs) -> Sequence[str]:
 
 
 def _describe_measured(logs: Logs) -> Sequence[str]:
-    """Format benchmark metrics, the evaluation's reward, and every share of unanswered problems that exceeds half."""
+    """Format benchmark metrics, the evaluation's reward, and shares of unanswered problems that exceed one half."""
     wanted = [key for key in logs if "@" in key or key == "eval_reward" or key.startswith("eval_average")]
     wanted += [key for key in logs if key.endswith("_unanswered") and key not in wanted and logs[key] > 0.5]
     return [f"{key.removeprefix('eval_')} {logs[key]:.3g}" for key in wanted if isinstance(logs[key], (int, float))]

@@ -1,1 +1,1 @@
-"""Checks before a training run and during its first steps: arguments, compiled models, TRL's loss, updates."""
+"""Checks the trainer's arguments and model before training, and TRL's loss and updates during the first steps."""

@@ -88,10 +88,10 @@ def check_processing_class(trainer: GRPOTrainer) -> None:
 
 
 def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: Any) -> bool:
-    """Return whether the configuration, the launcher or the user's own call compiles the `model`.
+    """Return whether the `model` is compiled by the configuration, by the launcher or by the user.
 
-    Hooks compute the exact sensitivities (`head_pass.py`), and a compiled model skips hooks. So the token log has
-    estimates instead, and a method that needs exact sensitivities is refused.
+    Exact entropy sensitivities are computed by hooks (`head_pass.py`), which a compiled model skips. So the token log
+    has estimates instead. Raises `ValueError` if a method needs exact sensitivities.
     """
     # `accelerate launch --dynamo_backend` sets this variable.
     backend = os.environ.get("ACCELERATE_DYNAMO_BACKEND", "no")
@@ -142,7 +142,10 @@ def _sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig, rewar
 
 
 def _size_complaints(dataset: Any, args: SteerGRPOConfig) -> list[str]:
-    """Return a complaint if the data set is too small for a rollout: TRL would end without a step or an error."""
+    """Return a complaint if the data set is too small for a rollout.
+
+    TRL would finish such a run without a single step and without an error.
+    """
     prompts = args.groups_per_rollout
     if not isinstance(dataset, Dataset) or len(dataset) >= prompts:
         return []

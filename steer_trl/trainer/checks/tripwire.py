@@ -1,9 +1,9 @@
 """Stops a training run at its first step if the shaped advantages do not reach TRL's loss and its gradient.
 
-A newer or patched TRL could read the advantages too early, or compute its log-probabilities by a function other than
-the one that this package overrides. The run would then be plain GRPO, and nobody would notice. So the first loss is
-given inputs that record whether their advantages are read. Later losses get a plain dictionary. A subclass or a patch
-could also bypass the hooks in which methods act, so the first optimizer step must have passed through these hooks.
+A newer or patched TRL could read the advantages too early, or compute its log-probabilities without the function that
+this package overrides. The run would then be plain GRPO, and nobody would notice. So the first loss is given inputs
+that record whether their advantages are read. Later losses get a plain dictionary. A subclass or a patch could also
+bypass the hooks in which methods act, so this module checks that the first optimizer step has called these hooks.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ class Tripwire(TrainerCallback):
         self._awaits_rollout = False
 
     def on_shaped(self, inputs: dict[str, Any]) -> None:
-        """Record reads of the advantages from now on, because `inputs` has the shaped ones."""
+        """Record reads of the advantages from now on, because `inputs` now has the shaped advantages."""
         if isinstance(inputs, WatchedInputs):
             inputs.start()
 

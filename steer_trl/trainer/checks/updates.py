@@ -29,7 +29,7 @@ TEXT = (
 def check_trainable(model: nn.Module) -> None:
     """Raise if all parameters of the model are frozen.
 
-    With a KL penalty, the curves of such a run look healthy.
+    With a KL penalty, a run without trainable parameters would have curves that look healthy.
     """
     if not any(parameter.requires_grad for parameter in model.parameters()):
         complaint = "model has no trainable parameter. Load a LoRA adapter with PeftModel.from_pretrained(..., "
@@ -79,7 +79,7 @@ def _sample(model: nn.Module) -> Tensor:
     parts = []
     for parameter in model.parameters():
         if parameter.requires_grad:
-            # DeepSpeed's ZeRO-3 keeps a rank's part in `ds_tensor`, FSDP2 in a DTensor.
+            # DeepSpeed's ZeRO-3 keeps a rank's shard in `ds_tensor`, and FSDP2 keeps it in a DTensor.
             own = getattr(parameter, "ds_tensor", parameter).detach()
             own = own.to_local() if hasattr(own, "to_local") else own
             parts.append(own.flatten()[:: max(own.numel() // SAMPLED, 1)].float())

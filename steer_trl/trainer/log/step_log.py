@@ -1,4 +1,4 @@
-"""Logs an optimizer step: the statistics of its micro-batches, gathered once from all ranks."""
+"""Logs the statistics of an optimizer step's micro-batches, which are gathered from all ranks once per step."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -28,7 +28,7 @@ class StepSummary:
     def __init__(self) -> None:
         self._estimators = dict(SUMMED)
         self._sums: dict[str, Tensor] = {}
-        # The smallest weight is stored with its sign changed, so that a maximum reduces both it and the largest one.
+        # The smallest weight is stored with its sign changed, so that one maximum reduces it and the largest weight.
         self._ends: Tensor | None = None
 
     def expect(self, marks: Iterable[str]) -> None:
@@ -81,7 +81,7 @@ class StepSummary:
 
 
 def masked_mean_over_ranks(accelerator: Accelerator, values: Tensor, mask: Tensor) -> float:
-    """Return the mean over all ranks of the finite `values` inside the `mask`; NaN if there is none.
+    """Return the mean over all ranks of the finite `values` at the tokens of the `mask`; NaN if there are none.
 
     Collective.
     """

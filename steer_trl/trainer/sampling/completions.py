@@ -54,7 +54,7 @@ def store_completions(
 def to_plain(value: Any, name: str) -> Any:
     """Convert `value` to plain values.
 
-    Raises `ValueError` if it cannot be converted; `name` is for the error text.
+    Raises `ValueError` if it cannot be converted. `name` is the name of the value in the error's text.
     """
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         value = value.tolist()
@@ -73,7 +73,7 @@ def to_plain(value: Any, name: str) -> Any:
 def exchange_groups(own: list[StoredCompletion], first: int, groups: list[int], size: int) -> list[PromptGroup]:
     """Return the completions of the chosen `groups` on every rank. Collective.
 
-    `own` are this rank's completions. `first` is the index of this rank's first completion among the completions of
+    `own` holds this rank's completions. `first` is the index of this rank's first completion among the completions of
     all ranks. Each group has `size` completions.
     """
     wanted = set(groups)
@@ -93,7 +93,7 @@ def to_generated(
 ) -> tuple[Any, ...]:
     """Return this rank's completions (`own`) of `prompts` in the form in which TRL's `_generate` returns them.
 
-    `has_tool_masks` states whether a completion of any rank has a tool mask. If so, every completion needs one.
+    `has_tool_masks` states whether a completion of any rank has a tool mask. If so, every completion is given one.
     """
     names = dict.fromkeys(name for completion in own for name in completion["extra"])
     extra_columns(trainer).update({name: [one["extra"].get(name) for one in own] for name in names})

@@ -19,7 +19,7 @@ ScoreRewards = Callable[..., Tensor]
 
 @dataclass(frozen=True)
 class GroupVerdict:
-    """The rewards and lengths of all ranks' completions, and which of their groups are informative.
+    """The rewards and lengths of all ranks' completions, and a mask of the informative groups.
 
     The N completions are in the order of their groups. `rewards` `[N, functions]` are NaN if a function could not
     score a completion. `correctness` `[N]` has the rewards that decide whether a completion is correct. `lengths`

@@ -1,7 +1,7 @@
-"""Logs dynamic sampling: the completions generated, trained on and dropped.
+"""Logs statistics of the completions that dynamic sampling generates, trains on and drops.
 
-TRL gets only the chosen groups, so the rewards that it logs would mislead. They are replaced here by the rewards of
-all generated completions.
+TRL receives only the chosen groups, so the rewards that it logs would be misleading. This module replaces them with
+the rewards of all generated completions.
 """
 
 import math
@@ -20,7 +20,7 @@ def log_sampling(trainer: GRPOTrainer, generated: GroupVerdict | None, trained: 
 
     Call it after TRL has logged.
 
-    `generated` is `None` if the rollout consists of groups that were left over from earlier ones.
+    `generated` is `None` if the rollout has only groups that were left over from earlier rollouts.
     """
     replace_last(trainer, _reward_metrics(trainer, generated))
     metrics = {
@@ -34,7 +34,7 @@ def log_sampling(trainer: GRPOTrainer, generated: GroupVerdict | None, trained: 
 
 
 def _reward_metrics(trainer: GRPOTrainer, generated: GroupVerdict | None) -> dict[str, float]:
-    """Return the values of TRL's reward keys over all generated completions.
+    """Return the values of TRL's reward keys, computed over all generated completions.
 
     If no completion was generated, the values are NaN, which TRL does not log.
     """

@@ -1,9 +1,9 @@
 """Supplies dynamic sampling with prompts, in the order of TRL's own sampler.
 
-TRL gives a rollout one batch of prompts. Dynamic sampling needs more prompts, and it is not known beforehand how many.
-So it reads the prompts itself, in pass after pass over the data set, each in the order of TRL's sampler. A checkpoint
-stores the number of finished passes and the position in the current pass. No prompt comes twice in a pass, whether it
-was trained on or dropped.
+TRL gives a rollout one batch of prompts. Dynamic sampling needs more prompts, and their number is not known
+beforehand. So this module reads the prompts itself, in pass after pass over the data set. The order of each pass is
+that of TRL's sampler. A checkpoint stores the number of finished passes and the position in the current pass. No
+prompt comes twice in a pass, whether it was trained on or dropped.
 """
 
 from typing import Any

@@ -3,7 +3,7 @@
 An attempt generates groups for the next prompts: it runs TRL's rollout method on them, and leaves the method as soon
 as the completions exist. Once enough groups are informative, they are divided evenly over the ranks. Then TRL's method
 runs again, this time to its end, with the stored completions in place of generated ones. Groups left over wait for the
-next rollout. They and the position in the data set are in every checkpoint, in `dynamic_sampling.pt`.
+next rollout. In every checkpoint, `dynamic_sampling.pt` holds these groups and the position in the data set.
 """
 
 import logging
@@ -45,7 +45,7 @@ SHORT = (
 MARGIN = 1.28
 """Safety margin for the size of an attempt, in standard deviations. With it, nine of ten attempts fill the rollout."""
 MOST_ROLLOUTS = 3
-"""The largest number of prompts of an attempt, as a multiple of the prompts of a rollout."""
+"""The largest number of prompts in an attempt, as a multiple of the number of prompts in a rollout."""
 MEMORY = 0.8
 """The weight of earlier attempts in the running mean of the share of informative groups."""
 
@@ -74,7 +74,7 @@ class Collected:
 class Resampling:
     """Generates groups until a rollout has enough informative ones, then lets TRL build the rollout from them.
 
-    `collected` are the groups from which TRL builds the rollout; `None` while an attempt generates completions.
+    `collected` holds the groups from which TRL builds the rollout. It is `None` while completions are generated.
     """
 
     def __init__(self, trainer: GRPOTrainer) -> None:
@@ -116,7 +116,7 @@ class Resampling:
         return rollout
 
     def give_back(self, prompts: list[Any]) -> tuple[Any, ...]:
-        """Return the collected completions in the form in which TRL's `_generate` returns completions of `prompts`."""
+        """Return the collected completions of `prompts` in the form in which TRL's `_generate` returns them."""
         assert self.collected is not None
         return to_generated(self._trainer, prompts, self.collected.own, self.collected.has_tool_masks)
 
@@ -184,7 +184,7 @@ class Resampling:
     def _attempt(self, build: BuildRollout, count: int) -> GenerationDone:
         """Generate groups for the next `count` prompts.
 
-        Return this rank's completions, and the verdict on all.
+        Return this rank's completions, and the verdict on all ranks' completions.
         """
         numbers = self._stream.draw(count)
         self._numbers = self._own_part([number for number in numbers for _ in range(self._trainer.num_generations)])
@@ -215,7 +215,7 @@ class Resampling:
     def _made_with(self) -> dict[str, Any]:
         """The settings that the waiting groups depend on.
 
-        If a resumed run has others, these groups are dropped.
+        If a resumed run has different settings, the waiting groups are dropped.
         """
         trainer = self._trainer
         return {
@@ -226,7 +226,7 @@ class Resampling:
         }
 
     def begin_training(self, sampler: Any) -> None:
-        """Begin a training run with the first prompt of TRL's `sampler` and without waiting groups."""
+        """Start a training run at the first prompt of TRL's `sampler`, without waiting groups."""
         self._stream = PromptStream(sampler)
         self._waiting = []
         self._share = None

@@ -20,9 +20,9 @@ from steer_trl.trainer.trl import GRPOTrainer, tokenizer_of
 SCHEMA = 1
 """Version of the schema of prime-rl's token export."""
 LONGEST_PROMPT = 4000
-"""The largest number of characters exported of a prompt."""
+"""The largest number of characters of a prompt that are exported."""
 LONGEST_COMPLETION = 1024
-"""The largest number of tokens exported of a completion."""
+"""The largest number of tokens of a completion that are exported."""
 
 
 def line_of(
@@ -33,7 +33,7 @@ def line_of(
     row: int,
     known: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the line for completion `row` of a micro-batch, with the fields in `known` and the columns `numbers`."""
+    """Return the line for completion `row` of a micro-batch, with the fields in `known` and columns in `numbers`."""
     tokenizer = tokenizer_of(trainer)
     ids = inputs["completion_ids"][row]
     written = (inputs["completion_mask"][row] != 0) | (ids != tokenizer.pad_token_id)
@@ -93,8 +93,9 @@ def predicted_change(batch: TokenBatch, advantages: Tensor) -> Tensor:
     """Return the first-order change `[B, T]` of each token's entropy that the update on this token causes.
 
     The unit is nats per unit of step, without the learning rate. `advantages` `[B, T]` are those that the loss reads.
-    The change is -I_clip r A Phi: I_clip is 0 for a clipped token and otherwise 1, r is the importance ratio, A the
-    advantage and Phi the sensitivity. Phi is exact if the batch has it; if not, STEER's estimate (2510.10150, Eq. 9).
+    The change is -I_clip r A Phi. Here I_clip is 0 for a clipped token and otherwise 1, r is the importance ratio, A
+    is the advantage and Phi is the entropy sensitivity. If the batch has no exact Phi, STEER's estimate is used
+    (arXiv 2510.10150, Eq. 9).
     """
     estimated, predicted = changes(batch, advantages)
     return predicted if predicted is not None and is_exact(batch) else estimated
