@@ -106,7 +106,7 @@ def are_equal(one: Any, other: Any, step: Fraction = Fraction(0)) -> bool:
     one, other = _name_derivatives(one), _name_derivatives(other)
     if isinstance(one, Expr) and isinstance(other, Expr):
         if step and not one.free_symbols | other.free_symbols:
-            return bool(abs(N(one - other, DIGITS)) <= Rational(step.numerator, 2 * step.denominator))
+            return bool(abs(N(one - other, DIGITS)) <= Rational(step) / 2)
         ratio = _ratio(one, other)
         return ratio is not None and _is_one(ratio)
     if isinstance(one, Relational) and isinstance(other, Relational):

@@ -19,7 +19,7 @@ PROGRAM_TEXT = re.compile(
     r"^\s*((async )?def |import |from \w+ import|class \w+[:(]|#include|```\w*\s|print\(|lambda |for \w+ in |@\w+\s|"
     r"(public|function|const|let|var|fn|int main)\b|SELECT )|\bassert |\b(stdin|stdout)\b|\binput\(\)"
 )
-PROGRAM_KEYS = "inputs", "outputs", "input", "output", "fn_name", "testtype", "assert_case", "test_cases"
+PROGRAM_KEY = re.compile(r"""["'](inputs?|outputs?|fn_name|testtype|assert_case|test_cases)["']""")
 STRUCTURE_TEXT = re.compile(r"\s*[\[{][\[{\s]*['\"]")
 TEXT_COMMAND = re.compile(r"\\(?:text\w*|mathrm|mbox|operatorname)\s*\{[^{}]*\}")
 BRACKETS = {"{}": (r"\{", r"\}"), ",": ("", ""), "union": ("", "")}
@@ -48,7 +48,7 @@ def _kind_of_no_answer(text: str, gold: str) -> str | None:
     if PROGRAM_TEXT.search(gold):
         return PROGRAM
     if STRUCTURE_TEXT.match(gold):
-        return PROGRAM if any(f'"{key}"' in gold or f"'{key}'" in gold for key in PROGRAM_KEYS) else STRUCTURE
+        return PROGRAM if PROGRAM_KEY.search(gold) else STRUCTURE
     return None
 
 

@@ -123,7 +123,7 @@ def _is_equal_approximation(answer: Approximation, gold: Approximation) -> bool:
 def _is_rounded(approximation: Approximation) -> bool:
     """Return whether each side is a rounded form of the one before it."""
     values = [_value(side) for side in approximation.sides]
-    if isinstance(approximation.sides[0], (Word, Formula)) and VARIABLE.fullmatch(approximation.sides[0].text):
+    if VARIABLE.fullmatch(_text(approximation.sides[0])):
         del values[0]
     return None not in values and all(map(_is_rounding, values, values[1:]))
 
@@ -293,7 +293,7 @@ def _value(reading: Reading) -> Any:
     match reading:
         case Number():
             value = reading.value / 100 if reading.is_percent else reading.value
-            return Rational(value.numerator, value.denominator)
+            return Rational(value)
         case Measure(inner, _) | Equation(value=inner):
             return _value(inner)
     return formulas.number(reading.text) if isinstance(reading, Formula) else None

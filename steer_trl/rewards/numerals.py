@@ -70,7 +70,7 @@ def _plain(match: re.Match[str]) -> Number:
 
 
 def _scientific(match: re.Match[str]) -> Number | None:
-    number = read_number(match[1]) if match[1] else Number(Fraction(1))
+    number = read_number(match[1] or "1")
     exponent = int(match[2])
     if number is None or abs(exponent) > LARGEST_EXPONENT:
         return None
@@ -101,13 +101,12 @@ def _read_mixed(match: re.Match[str]) -> Number | None:
 
 def _read_based(match: re.Match[str]) -> Number | None:
     name = match[2].strip("{}«»()")
-    base = int(name) if name.isdigit() else NUMBERS.get(name.lower(), 0)
+    base = int(name) if name.isdigit() else NUMBERS.get(name.lower(), 1)
     digits = re.sub("[~ ]", "", match[1])
     try:
-        value = Fraction(int(digits, base)) if 2 <= base <= 36 else None
-    except ValueError:
+        return Number(Fraction(int(digits, base)), base=base, numeral=digits)
+    except ValueError:  # no base from 2 to 36, or a digit that it does not have
         return None
-    return value if value is None else Number(value, base=base, numeral=digits)
 
 
 def _read_words(match: re.Match[str]) -> Number | None:
@@ -135,8 +134,8 @@ def _value_of_words(words: list[str]) -> Fraction | None:
 def _value_of_scale(words: list[str], position: int) -> Fraction | None:
     """Return the number that has its largest scale, as *million* or *thirds*, at a position of its words."""
     scale = SCALES[words[position]]
-    count = _value_of_words(words[:position]) if position else Fraction(1)
-    rest = _value_of_words(words[position + 1 :]) if words[position + 1 :] else Fraction(0)
+    count = _value_of_words(words[:position] or ["one"])
+    rest = _value_of_words(words[position + 1 :] or ["zero"])
     if count is None or rest is None or rest >= scale:
         return None
     if words[position] == "half" and count > 1:
@@ -159,6 +158,8 @@ NOTATIONS: dict[re.Pattern[str], Callable[[re.Match[str]], Number | None]] = {
     re.compile(FRACTION): _fraction,
     re.compile(r"([^/]+)/([^/]+)"): _fraction,
     re.compile(rf"({WHOLE})[~ ]*(?:«and»[~ ]*)?({FRACTION.replace('(', '(?:')}|(?<=[~ ])\d+ ?/ ?\d+)"): _read_mixed,
-    re.compile(r"(?:\\overline\{|\()?([0-9A-Za-z](?:[~ ]?[0-9A-Za-z])*)[)}]?_ ?(\w|\{[^{}]+\})"): _read_based,
+    re.compile(
+        r"(?:\\overline\{|\()?([0-9A-Za-z](?:[~ ]?[0-9A-Za-z])*)[)}]?_ ?((?!0)\w|\{[^{}0][^{}]*\})"
+    ): _read_based,
     re.compile(rf"(?:{PLAIN})?(?:[~ ]*(?:{WORD}|(?<=[~ ])an?(?=[~ ])))+"): _read_words,
 }

@@ -99,6 +99,7 @@ ORDER = re.compile(r"\\le(?![A-Za-z])|\\ge(?![A-Za-z])|\\ne(?![A-Za-z])|[<>]")
 VARIABLE = re.compile(r"\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([a-z]\))?")
 REALS = re.escape(TABLE["reals"])
 ALL_BUT = re.compile(
+    r"(?:(?P<interval>.+?)(?:,|;|«and»)[ ~]*)??"
     rf"(?:(?P<name>{VARIABLE.pattern})[ ~]*\\ne(?![A-Za-z])|{REALS}[ ~]*\\setminus[ ~]*(?:\\\{{)?)"
     r"(?P<points>.+?)(?:\\\})?"
 )
@@ -148,8 +149,6 @@ def _read_choice(text: str) -> Choice | None:
 
 
 def _read_measure(text: str) -> Reading | None:
-    if not re.search(r"[A-Za-z»°'Å]", text):
-        return None
     if (total := _read_sum(text)) is not None:
         return total
     for match in UNIT.finditer(text):
@@ -163,25 +162,26 @@ def _read_measure(text: str) -> Reading | None:
 
 
 def _read_sum(text: str) -> Measure | None:
-    """Read a measure in several parts, as *2 feet 5 inches*, in the unit of the last."""
+    """Read a measure in several parts, as *2 feet 5 inches*, in the unit of the last; each part has its own unit."""
     pieces = PARTS.split(text)
-    parts = [_read_measure(piece) for piece in pieces] if len(pieces) > 1 else []
+    if len(pieces) < 2:
+        return None
     values = [
         (float(part.amount.value), part.unit)
-        for part in parts
+        for part in map(_read_measure, pieces)
         if isinstance(part, Measure) and part.unit and isinstance(part.amount, Number)
     ]
-    if not values or len(values) < len(pieces):
+    if len({unit for _, unit in values}) < len(pieces):
         return None
     unit = values[-1][1]
     amounts = [convert(value, other, unit) for value, other in values]
     exact = [Fraction(amount).limit_denominator(10**6) for amount in amounts if amount is not None]
-    return Measure(Number(sum(exact, Fraction(0))), unit) if None not in amounts else None
+    return Measure(Number(Fraction(sum(exact))), unit) if None not in amounts else None
 
 
 def _read_word(text: str) -> Word | None:
     if re.fullmatch(
-        r"(?:«(?!and»|or»)[^«»]+»|[\d ~,.:'()?!-]|(?<![A-Za-z])[A-Z]?[a-z]++(?=[ ~«]))*", text
+        r"(?:«(?!and»|or»)[^«»]+»|[\d ~.:'()?!-]|(?<![A-Za-z])[A-Z]?[a-z]++(?=[ ~«]))*", text
     ) and re.search(r"«[^«»]{2,}»", text):
         return Word(" ".join(re.sub("[«»~ ]+", " ", text).split()))
     return Word(text, is_marked=False) if re.fullmatch(r"[A-Za-z]{2,}", text) else None
@@ -204,16 +204,27 @@ def _read_equation(text: str) -> Reading | None:
 
 
 def _read_all_but(text: str) -> Group | None:
-    r"""Read all numbers but a few, such as `x\ne2` or `\mathbb{R}\setminus\{2,3\}`, as a union of intervals."""
+    r"""Read the numbers of an interval but a few, as `x>1, x\ne2` or `\mathbb{R}\setminus\{2,3\}`, as a union."""
     match = ALL_BUT.fullmatch(text)
     if match is None:
         return None
+    variable = match["name"] or "x"
+    interval = _read_inequality(match["interval"] or rf"{variable}<{GREATEST}")
+    if interval is None or interval.name != variable:
+        return None
     points = [re.sub(r".*\\ne(?![A-Za-z])", "", point) for point in split(match["points"], SEPARATOR)]
-    numbers = [read_number(point) for point in points]
-    if None not in numbers:
-        points = [point for _, point in sorted(zip(numbers, points, strict=True))]
-    ends = [_read(end) for end in (LEAST, *points, GREATEST)]
-    return Group("union", tuple(Group("()", pair) for pair in pairwise(ends)), match["name"] or "")
+    numbers = [number for point in points if (number := read_number(point))]
+    inner = sorted(numbers) if len(numbers) == len(points) else map(_read, points)
+    least, greatest = interval.parts
+    ends = pairwise([least, *inner, greatest])
+    kinds = [interval.kind[0] + ")", *["()"] * (len(points) - 1), "(" + interval.kind[1]]
+    return Group("union", tuple(map(Group, kinds, ends)), match["name"] or "")
+
+
+def _read_ratio(text: str) -> Group | None:
+    """Read `2:3:5` as a tuple; a ratio of two numbers is a fraction."""
+    parts = split(text, ":")
+    return Group("()", tuple(map(_read, parts))) if len(parts) > 2 else None
 
 
 def _read_list(text: str) -> Group | None:
@@ -224,12 +235,12 @@ def _read_list(text: str) -> Group | None:
         return None
     readings = [_read(part) for part in texts]
     names = {reading.name if isinstance(reading, Group) else "" for reading in readings}
-    is_union = "«or»" in text and len(names) == 1 and names != {""}
-    kind = "union" if is_union else ","
+    name = names.pop() if "«or»" in text and len(names) == 1 else ""
+    kind = "union" if name else ","
     members = [
         reading.parts if isinstance(reading, Group) and reading.kind == kind else (reading,) for reading in readings
     ]
-    return Group(kind, tuple(chain.from_iterable(members)), names.pop() if is_union else "")
+    return Group(kind, tuple(chain.from_iterable(members)), name)
 
 
 def _read_brackets(text: str) -> Reading | None:
@@ -287,6 +298,7 @@ READERS: tuple[Callable[[str], Reading | None], ...] = (
     _read_measure,
     _read_word,
     _read_equation,
+    _read_ratio,
     _read_all_but,
     _read_list,
     _read_brackets,
