@@ -3,7 +3,7 @@
     curves(trainer.state.log_history).savefig("curves.png")
 
 In the folder of a saved run, `trainer_state.json` has the same list as `log_history`. `docs/report.md` explains the
-keys.
+keys of the log.
 """
 
 from collections.abc import Iterable, Sequence

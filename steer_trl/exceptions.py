@@ -6,7 +6,7 @@ standard exception, so `except ValueError` catches an `InvalidValueError`.
 
 
 class SteerError(Exception):
-    """Base class of errors whose text is enough for a user to correct the mistake."""
+    """Base class of errors whose text tells a user what is wrong and what to do."""
 
 
 class InvalidValueError(SteerError, ValueError):

@@ -26,7 +26,7 @@ _WITHHELD = object()
 
 
 def allow_texts(names: Iterable[str]) -> None:
-    """Add the settings in `names` to the allow-list. Their checks must restrict their strings to a fixed set."""
+    """Add the settings in `names` to the allow-list. All strings that they accept must come from a fixed set."""
     _TEXTS.update(names)
 
 

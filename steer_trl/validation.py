@@ -42,7 +42,7 @@ def refuse(complaints: list[str], subject: str) -> None:
 def why_not_imported(error: BaseException) -> str:
     """Return the reason why a user's file cannot be imported.
 
-    This is Python's message. If the error is not a usual import error, its type, file and line are added.
+    This is Python's message. For an unexpected kind of error, the type, file and line are added.
     """
     if isinstance(error, (ImportError, AttributeError, TypeError, ValueError, SyntaxError, OSError)):
         return str(error)

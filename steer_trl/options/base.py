@@ -216,7 +216,7 @@ class ShapingConfig(GRPOConfig):
 
     @property
     def groups_per_rollout(self) -> int:
-        """The number of prompts in a rollout, over all processes. Each has `num_generations` completions."""
+        """The number of prompts in a rollout, over all processes. Each prompt has `num_generations` completions."""
         return self.generation_batch_size // self.num_generations
 
     @property

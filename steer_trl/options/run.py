@@ -14,7 +14,7 @@ RESAMPLE = {"dynamic_sampling": "resample"}
 
 @dataclass
 class RunOptions(ShapingConfig):
-    """Settings for a run's logs, alarms and model card, and for its end."""
+    """Settings for a run's logs, alarms, model card and token budget."""
 
     model_license: Annotated[str | None, Setting("Licence that the model card states, e.g. apache-2.0.")] = None
     terminal_log: Annotated[

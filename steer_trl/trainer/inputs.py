@@ -43,7 +43,7 @@ def keep_score(rollout: dict[str, Any], score: Score) -> None:
 
 
 def read_score(inputs: dict[str, Any]) -> Score:
-    """Return the score that [`keep_score`] has stored."""
+    """Return the score that [`keep_score`] has added."""
     return Score(inputs[OLD_LOGPS], inputs[OLD_ENTROPIES], inputs.get(OLD_SENSITIVITIES))
 
 

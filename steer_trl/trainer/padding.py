@@ -100,7 +100,7 @@ class Padding:
     def forward(self, forward_pass: ForwardPass, model: Any, inputs: PassInputs) -> tuple[Any, ...]:
         """Return the outputs of `forward_pass`.
 
-        If padding is skipped, the outputs `[B, T]` are 0 at padding.
+        If padding is skipped, the outputs `[B, T]` are 0 for padding tokens.
         """
         can_move = self.is_skipped and self._can_move(inputs)
         if can_move and not self._is_checked:

@@ -2,9 +2,9 @@
 
 These methods may need the rollout's score: the log-probability and entropy of each token under the policy that
 generated it, and the entropy's sensitivity if a method reads it. If TRL needs old log-probabilities, its own forward
-pass computes the score, and the score is stored. Otherwise the score is computed here if a method compares completions
-by it, which is possible only while groups are whole (`groups.py`), or if a controller needs the rollout's entropy. All
-other methods use the forward pass of the loss (`step.py`).
+pass computes the score, and the score is stored. Otherwise the score is computed here in two cases: a method needs it
+to compare completions, which is possible only while groups are whole (`groups.py`), or a controller needs the
+rollout's entropy. All other methods use the forward pass of the loss (`step.py`).
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log,
 
 
 class RolloutShaping:
-    """Computes the current rollout's score, and applies the methods that compare the completions of a prompt.
+    """Applies the methods that compare the completions of a prompt, and computes the token values that they need.
 
     Attributes:
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of the N completions of all ranks; NaN if a
@@ -67,7 +67,7 @@ class RolloutShaping:
     def wants_sensitivities(self) -> bool:
         """Whether the pass over the whole rollout must also compute exact entropy sensitivities.
 
-        It must if a method that reads them compares tokens across micro-batches.
+        This is necessary if a method that reads them compares tokens across micro-batches.
         """
         return self._trainer.args.shaping_scope != "micro_batch" and reads_sensitivities(self._shapers)
 
@@ -75,7 +75,10 @@ class RolloutShaping:
 
     @property
     def wants_passes(self) -> bool:
-        """Whether TRL's forward passes over a rollout are recorded, because one may give the rollout's score."""
+        """Whether TRL's forward passes over a rollout are recorded.
+
+        One of them may already give the log-probabilities and entropies that are needed here.
+        """
         return self._trainer.model.training and (bool(self._shapers) or self._ordering.skips_idle)
 
     def on_forward(self, score: Score) -> None:
@@ -93,7 +96,9 @@ class RolloutShaping:
     # After TRL has generated a rollout.
 
     def finish(self, rollout: dict[str, Any], completions_before: int) -> dict[str, Any]:
-        """Add the score to `rollout` if TRL computed it or a method needs it, and shape the advantages.
+        """Shape the advantages of `rollout`.
+
+        The log-probabilities and entropies are added to `rollout` if TRL computed them or if they are needed.
 
         `completions_before` is the number of completions of earlier rollouts in the same optimizer step.
         """
@@ -148,7 +153,7 @@ class RolloutShaping:
 
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:
-        """Compute the score of `rollout` under the current policy. The random state is restored afterwards."""
+        """Compute the [`Score`] of `rollout` under the current policy. The random state is restored afterwards."""
         trainer = self._trainer
         args = trainer.args
         # A rollout stores images and token types under the names of the forward pass's arguments.

@@ -25,7 +25,7 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 
 def read_tensors(path: Path) -> Any:
-    """Return the contents of a file that `torch.save` wrote, on the CPU. No code in the file is run."""
+    """Load a file that `torch.save` wrote, with all tensors on the CPU. No code in the file is run."""
     return _read(path, lambda: torch.load(path, map_location="cpu", weights_only=True))
 
 

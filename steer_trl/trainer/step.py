@@ -71,7 +71,7 @@ class OptimizerStep:
 
     @contextmanager
     def loss_of(self, inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield a copy of a loss's `inputs`, into which its forward pass will write the shaped advantages."""
+        """Yield a copy of a loss's `inputs`. The shaped advantages are written into it during the forward pass."""
         with self._tripwire.watch(inputs, self._trainer.model.training) as copy:
             self._inputs = copy
             self.is_in_loss = True

@@ -4,7 +4,7 @@ The methods are in the order in which TRL calls them. They call the parts in `se
 
     1  a rollout is generated        sampling/       replaces groups without a learning signal by other prompts' groups
                                      rollout.py      applies methods that compare the completions of a prompt
-                                     ordering.py     assigns its completions to ranks and micro-batches by length
+                                     ordering.py     assigns completions to ranks and micro-batches by length
     2  a micro-batch is trained on   forward.py      runs the forward pass, without padding (padding.py)
                                      inputs.py       converts TRL's dictionary to a `TokenBatch`
                                      step.py         computes the step's statistics and shaped advantages, and logs
@@ -181,7 +181,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
-        """Return TRL's loss on the shaped advantages. `inputs` is not changed."""
+        """Return TRL's loss, computed from the shaped advantages. `inputs` is not changed."""
         with self.shaping.step.loss_of(inputs) as copy:
             loss = super().compute_loss(model, copy, return_outputs, num_items_in_batch)
         loss = self.shaping.ordering.scale_loss(loss, inputs)

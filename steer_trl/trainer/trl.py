@@ -1,4 +1,4 @@
-"""Wraps the private names of TRL that this package uses in functions.
+"""Wraps TRL's private names in functions for the rest of this package.
 
 `GRPOTrainer` is TRL's class at run time. For a type checker, it is a subclass with more exact annotations. Only this
 module uses TRL's private names, except that `trainer.py` overrides some of TRL's private methods. The tests in

@@ -1,1 +1,1 @@
-"""Callbacks that work only with `SteerGRPOTrainer`: lines on the terminal, and model cards of saved folders."""
+"""Callbacks that work only with `SteerGRPOTrainer`. They print lines on the terminal and write model cards."""

@@ -86,7 +86,7 @@ class LogFormatter:
         if strength is not None:
             about.append(f"strength {strength:+.2f}" if strength else "strength 0")
         gate = logs.get(names.GATE)
-        # The log has the mean of the gate over several steps, which may be between 0 (closed) and 1 (open).
+        # The logged gate is a mean over several steps, so it may lie between 0 (closed) and 1 (open).
         if gate is not None:
             about.append({1.0: "gate open", 0.0: "gate closed"}.get(float(gate), f"gate {gate:.2f}"))
         return f"entropy {entropy:.3g} ({', '.join(about)})"
@@ -101,7 +101,7 @@ class LogFormatter:
         return ", ".join(parts)
 
     def _share_done(self, logs: Logs, state: TrainerState) -> float:
-        """Return the share, from 0 to 1, of the work since the run's start or resume that is done.
+        """Return the share of the run that is done, from 0 to 1, counted from its start or last resume.
 
         This is the share of the optimizer steps or the share of the token budget, whichever is larger.
         """

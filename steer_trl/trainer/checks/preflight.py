@@ -54,7 +54,7 @@ def check_trainer_arguments(**arguments: Any) -> None:
 
 
 def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset: Any, **others: Any) -> None:
-    """Raise if `benchmarks` have the wrong type, or cannot be combined with the other arguments of the trainer."""
+    """Raise if `benchmarks` has the wrong type or cannot be combined with the trainer's other arguments."""
     if benchmarks is None:
         return
     if not isinstance(benchmarks, BenchmarkEvaluation):

@@ -64,7 +64,7 @@ class Tripwire(TrainerCallback):
         self._awaits_gradient = False
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Raise before the first save if the training bypassed the hooks in which methods act."""
+        """Raise before the first save if training bypassed the hooks in which methods act."""
         if self._awaits_loss or self._awaits_gradient:
             _refuse_bypass("compute_loss")
         if self._awaits_rollout and state.global_step == 1:
@@ -72,7 +72,7 @@ class Tripwire(TrainerCallback):
 
 
 class WatchedInputs(dict[str, Any]):
-    """Inputs of a loss that record whether `advantages` is read. Copying them counts as reading."""
+    """A dictionary of a loss's inputs that records whether `advantages` is read. Copying it counts as reading."""
 
     def __init__(self, inputs: dict[str, Any]) -> None:
         super().__init__(inputs)

@@ -28,7 +28,7 @@ class StepSummary:
     def __init__(self) -> None:
         self._estimators = dict(SUMMED)
         self._sums: dict[str, Tensor] = {}
-        # The smallest weight is stored with its sign changed, so that one maximum reduces it and the largest weight.
+        # The smallest weight is stored with its sign changed, so that one maximum gives both extremes of the weights.
         self._ends: Tensor | None = None
 
     def expect(self, marks: Iterable[str]) -> None:
@@ -71,7 +71,7 @@ class StepSummary:
         return {key: value for key, value in metrics.items() if not math.isnan(value)}
 
     def _own(self, device: torch.device) -> Tensor:
-        """Return this rank's two extreme weights and its sums in float32.
+        """Return this rank's two extreme weights and its sums in one float32 tensor.
 
         The sums of unmeasured keys are 0.
         """

@@ -1,1 +1,1 @@
-"""Dynamic sampling: selects the groups of a rollout that are trained on, and replaces the others."""
+"""Dynamic sampling, which selects the groups of a rollout that are trained on and replaces the others."""

@@ -1,6 +1,6 @@
 """Stores completions from TRL's `_generate` as plain values, exchanges them between ranks, and gives them back to TRL.
 
-A stored completion is a dictionary: the number of its prompt's row in the data set, the values that `_generate`
+A stored completion is a dictionary with the row number of its prompt in the data set, the values that `_generate`
 returned for it, its rewards, and the columns that reward functions add to TRL's table. Plain values are Python's own
 numbers, strings, lists and dictionaries, so that a checkpoint can be loaded without running code from the file.
 """
@@ -25,7 +25,7 @@ def store_completions(
 ) -> list[StoredCompletion]:
     """Return this rank's completions as plain values, and clear TRL's extra columns.
 
-    `numbers` has, for each completion, the number of its prompt's row in the data set.
+    `numbers` holds, for each completion, the row number of its prompt in the data set.
     """
     prompt_ids, completion_ids, tool_masks, texts, logprobs, _, _, tool_images = generated
     if any(tool_images):

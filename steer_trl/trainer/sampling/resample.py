@@ -168,7 +168,10 @@ class Resampling:
         self._was_short = is_short
 
     def _count_prompts(self, missing: int) -> int:
-        """Return the number of prompts of the next attempt, a multiple of the number of ranks."""
+        """Return the number of prompts in the next attempt.
+
+        A number that is estimated from earlier attempts is rounded up to a multiple of the number of ranks.
+        """
         factor, wanted = self._trainer.args.dynamic_sampling_factor, self._trainer.args.groups_per_rollout
         if factor:
             return factor * wanted
@@ -245,7 +248,7 @@ class Resampling:
     def load(self, folder: Path) -> None:
         """Restore the state that [`save`] wrote.
 
-        If its file is missing, assume that no group was ever replaced.
+        If that file is missing, assume that no group was ever replaced.
         """
         path = folder / SAMPLING_FILE
         if path.exists():
