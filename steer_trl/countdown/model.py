@@ -1,4 +1,4 @@
-"""A Qwen2 of 0.36 million parameters, made from scratch and trained by supervised learning on random solutions.
+"""A Qwen2 model with 0.36 million parameters, trained from scratch by supervised learning on random solutions.
 
 python -m steer_trl.countdown.model --output_dir runs/start
 """
@@ -19,7 +19,7 @@ BATCH_SIZE = 64
 
 @dataclass
 class StartArguments:
-    """The arguments of the supervised training that makes the start model."""
+    """The arguments of the supervised training. Reinforcement learning starts from the trained model."""
 
     output_dir: str = field(metadata={"help": "Folder that the model is saved in."})
     steps: int = field(default=START_STEPS, metadata={"help": f"Optimizer steps of {BATCH_SIZE} solved examples."})
@@ -30,7 +30,7 @@ class StartArguments:
 
 
 def supervised_start(output_dir: str | Path, steps: int, seed: int = 0, logging_steps: int = 10) -> None:
-    """Train the model for `steps` batches of solved examples of the training problems; save it with its tokenizer."""
+    """Train the model on `steps` batches of solved training problems, and save it with its tokenizer."""
     tokenizer = tiny_tokenizer(CHARACTERS)
     model = tiny_qwen2(
         tokenizer, seed, hidden_size=96, intermediate_size=288, num_hidden_layers=3, num_key_value_heads=4

@@ -1,9 +1,9 @@
 """Problems such as `3 5 7>26:`, solved by steps such as `3*7=21;21+5=26`.
 
-A problem has three numbers from 1 to 20, each to be used once, and the operations `+`, `-` and `*`. Every value is
-between 0 and 99. There are at least four different correct solutions, so that there is diversity to lose. No set of
-three numbers is in two splits, so that a test problem cannot be solved by recalling the same numbers with another
-target.
+A problem has three numbers from 1 to 20, each to be used once, and the operations `+`, `-` and `*`. Every result is
+between 0 and 99. Every problem has at least four different correct solutions, so that solutions can be diverse. No
+set of three numbers is in two splits, so that a test problem cannot be solved by recalling the same numbers with a
+different target.
 """
 
 import operator
@@ -22,7 +22,7 @@ OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 CHARACTERS = "0123456789+-*=;>: "
 MAX_COMPLETION_TOKENS = 18
 START_STEPS = 825
-"""Steps of supervised learning that make the start model, which solves a fifth of the problems."""
+"""The number of supervised training steps of the initial model, which then solves a fifth of the problems."""
 SPLITS = {"validation": 800, "test": 2000, "train": None}
 """The number of problems in each split; `"train"` has all remaining problems."""
 _STEP = re.compile(r"(\d{1,2})([+*-])(\d{1,2})=(\d{1,2})", re.ASCII)
@@ -43,7 +43,10 @@ def walks(values: tuple[int, ...]) -> Iterator[tuple[str, int]]:
 
 @cache
 def all_problems() -> dict[str, list[str]]:
-    """Return all 8,360 problems: prompts with the numbers in ascending order, and their distinct correct solutions."""
+    """Return all 8,360 problems, as a dict that maps each prompt to its distinct correct solutions.
+
+    The numbers in a prompt are in ascending order.
+    """
     problems: dict[str, dict[str, None]] = {}
     for numbers in combinations_with_replacement(range(1, LARGEST_NUMBER + 1), 3):
         for steps, target in walks(numbers):
@@ -71,7 +74,7 @@ def is_correct(prompt: str, completion: str) -> bool:
 
 
 def countdown_reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
-    """Reward function for TRL: 1 for a correct completion, 0 for an incorrect one."""
+    """Return 1 for a correct completion and 0 for an incorrect one. This is a reward function for TRL."""
     return [float(is_correct(prompt, text)) for prompt, text in zip(prompts, completions, strict=True)]
 
 
@@ -96,15 +99,16 @@ def _splits() -> dict[str, list[dict[str, str]]]:
 def problems(split: str) -> list[dict[str, str]]:
     """Return the problems of a split, as rows with an `id` and a `prompt` whose numbers are in random order.
 
-    The sets of three numbers are shuffled with a fixed seed and assigned to the splits with all of their targets: 800
-    problems to select settings (`"validation"`), 2,000 for the evaluation (`"test"`), 5,556 to train on (`"train"`).
+    The sets of three numbers are shuffled with a fixed seed and assigned to the splits with all of their targets.
+    There are 800 problems to select settings (`"validation"`), 2,000 for the evaluation (`"test"`) and 5,556 to train
+    on (`"train"`).
     """
     refuse(check_choice("split", split, tuple(SPLITS)), "Countdown")
     return _splits()[split]
 
 
 def solved_examples(count: int, seed: int = 1) -> list[dict[str, str]]:
-    """Draw `count` random correct solutions of the training problems, as `{"prompt", "completion"}`.
+    """Draw `count` random correct solutions of the training problems, as rows with a `prompt` and a `completion`.
 
     The numbers of each prompt are in random order.
     """

@@ -1,4 +1,4 @@
-"""Loads math problems with checkable answers from common data sets into the same columns."""
+"""Loads math problems with checkable answers. Common data sets all get the same columns."""
 
 from typing import TYPE_CHECKING
 
@@ -10,4 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["SOURCES", "Source", "load_math_dataset"]
 
-__getattr__ = import_lazily(__name__, loader=("load_math_dataset",))  # `SOURCES` needs no import of `datasets`
+__getattr__ = import_lazily(__name__, loader=("load_math_dataset",))  # reading `SOURCES` does not import `datasets`

@@ -1,7 +1,6 @@
-r"""The wording of prompts: one instruction for training and evaluation replaces the instructions of the data sets.
+r"""The wording of prompts. In training and evaluation, one instruction replaces those of the data sets.
 
-`"boxed"` is the wording of STEER's training file, `"answer_line"` that of DAPO-Math-17k. `OF_THE_PAPERS` has the
-wording of each benchmark in the test files of STEER's authors.
+`"boxed"` is the wording in STEER's training file, and `"answer_line"` is the wording in DAPO-Math-17k.
 """
 
 import re
@@ -24,7 +23,7 @@ PAPERS_WORDING = "papers"
 OF_THE_PAPERS = dict.fromkeys(("aime24", "aime25", "amc23"), INSTRUCTIONS["answer_line"]) | dict.fromkeys(
     ("math500", "minerva", "olympiadbench"), "{problem}"
 )
-"""The wording of each benchmark in the test files that STEER's authors released: DAPO's, or the problem alone."""
+"""Maps each benchmark to its wording in the test files of STEER's authors: DAPO's wording, or the problem alone."""
 
 WORDINGS_BEFORE = re.compile(
     r"\s*Solve the following math problem step by step\.\s+The last line of your response should be of the form "
@@ -33,7 +32,7 @@ WORDINGS_BEFORE = re.compile(
 )
 WORDINGS_AFTER = re.compile(
     r"\s*(Remember to put your answer on its own line after \"Answer:\"\.|"
-    # a last sentence that asks for a box, or for GSM8K's mark
+    # a closing sentence that asks for the answer in \boxed{}, or after GSM8K's ####
     r"(Let's think|Think|Reason|Please|Remember|You must|Put|Output|Return|Write|Give|Present)\b[^.?!\n]*"
     r"\b(answer|response)\b[^.?!\n]*(\\boxed\{[^{}]*\}|####)[^?!\n]*)\s*$"
 )
@@ -46,5 +45,5 @@ def strip_instruction(prompt: str) -> str:
 
 
 def add_instruction(problem: str, instruction: str) -> str:
-    """Replace `{problem}` in an instruction with the problem; other braces have no special meaning."""
+    """Replace `{problem}` in an instruction with the problem. Other braces have no special meaning."""
     return instruction.replace("{problem}", problem)

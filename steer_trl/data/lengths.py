@@ -12,7 +12,8 @@ from steer_trl.exceptions import InvalidValueError
 def drop_long_prompts(dataset: Dataset, tokenizer: Any, max_tokens: int, **chat_template_kwargs: Any) -> Dataset:
     """Return the rows whose `prompt` has at most `max_tokens` tokens, and print how many were dropped.
 
-    A conversation is measured in the chat template, with the `chat_template_kwargs` of the training run.
+    A conversation's tokens are counted after the chat template has been applied, with the `chat_template_kwargs` of
+    the training run.
     """
     kept = dataset.filter(
         lambda prompt: _num_tokens(prompt, tokenizer, **chat_template_kwargs) <= max_tokens,
@@ -33,9 +34,9 @@ def drop_long_prompts(dataset: Dataset, tokenizer: Any, max_tokens: int, **chat_
 
 
 def check_tokenizer(tokenizer: Any, name: str) -> None:
-    """Raise `InvalidValueError` if the `tokenizer` returns no token for a text.
+    """Raise `InvalidValueError` if the `tokenizer` has no vocabulary.
 
-    Transformers loads such a tokenizer from a folder without tokenizer files.
+    Transformers loads such a tokenizer from a folder that has no tokenizer files.
     """
     if not tokenizer("1")["input_ids"]:
         raise InvalidValueError(

@@ -1,9 +1,9 @@
-r"""Loads all math data, by short name, by name on the Hub or from local files, into the same columns.
+r"""Loads math problems by short name, by name on the Hub or from local files. All get the same columns.
 
 The columns are `prompt` (messages, ending with the problem under one instruction), `solution` (the gold answer in
-`\boxed{}`), `source` and `id`. If a problem occurs several times, only the first copy is kept, or none if the answers
-disagree. Problems whose answer cannot be used for scoring are removed. A line reports how many rows were removed, and
-why.
+`\boxed{}`), `source` and `id`. If a problem occurs several times, only its first row is kept, or no row if the answers
+disagree. Problems whose answer cannot be used for scoring are removed. A printed line states how many rows were
+removed, and why.
 """
 
 import os
@@ -53,22 +53,22 @@ def load_math_dataset(
     Args:
         name_or_path (`str` or several): a short name of [`~steer_trl.data.SOURCES`], a name on the Hub, or a
             `.parquet`, `.json`, `.jsonl` or `.csv` file, in any of the schemas of `steer_trl/data/schemas.py`. Several
-            are concatenated, and copies are removed across all of them.
-        split (`str`, *optional*): split to load; by default that of the short name, or `"train"`. A file has only
-            `"train"`.
-        config (`str`, *optional*): configuration of a data set on the Hub that has several.
-        revision (`str`, *optional*): commit on the Hub; by default that of the short name.
-        answer_format (`str`): `"boxed"`, or `"answer_line"` for DAPO's last line `Answer: ...`; set it in the reward
-            as well.
+            data sets are concatenated, and duplicate problems are removed across all of them.
+        split (`str`, *optional*): the split to load; by default, the split of the short name, or `"train"`. A file has
+            only `"train"`.
+        config (`str`, *optional*): the configuration, for a data set on the Hub that has several.
+        revision (`str`, *optional*): a commit on the Hub; by default, the commit of the short name.
+        answer_format (`str`): `"boxed"`, or `"answer_line"` for DAPO's last line `Answer: ...`. The reward must have
+            the same setting.
         instruction (`str`, *optional*): a custom wording, with `{problem}` once; `"{problem}"` is the problem alone.
-        prompt_column, answer_column (`str`, *optional*): the columns of questions and of answers, if the schemas do
-            not have these names or would choose another column.
+        prompt_column, answer_column (`str`, *optional*): the columns that hold the questions and the answers, if the
+            schemas do not know the data set's column names or would pick a different column.
         limit (`int`, *optional*): number of rows to read from the beginning of each data set; all by default.
 
     Raises:
-        `FileNotFoundError`: the name ends like a file's, and there is no such file.
-        `ValueError`: no rows, no column of questions or answers, no problem left, more than 5 % of the answers cannot
-            be scored, or an argument outside its range.
+        `FileNotFoundError`: the name has a file's extension, and no such file exists.
+        `ValueError`: there are no rows, no question or answer column, or no usable problem; more than 5 % of the
+            answers cannot be scored; or an argument is out of range.
     """
     refuse(argument_complaints(answer_format, instruction, limit), "load_math_dataset")
     names = [name_or_path] if isinstance(name_or_path, str) else list(name_or_path)
@@ -114,7 +114,7 @@ def argument_complaints(answer_format: str, instruction: str | None, limit: int 
 
 
 def _rename_columns(raw: Dataset, prompt: str | None, answer: str | None, name: str) -> tuple[Dataset, list[str]]:
-    """Rename the question column `prompt` to a usual name; return the rows and the columns of the answers."""
+    """Rename the question column to a known name. Return the rows, and the names of the answer columns."""
     complaints = [
         f"{field}={column!r} is no column of data set {name!r}.{did_you_mean(column, raw.column_names)} Its columns "
         f"are {sorted(raw.column_names)}."
@@ -139,7 +139,7 @@ def _rename_columns(raw: Dataset, prompt: str | None, answer: str | None, name: 
 
 
 def _select(rows: Dataset, name: str) -> Dataset:
-    """Keep the first copy of each problem whose copies agree on a usable answer; print what was removed."""
+    """Keep the first row of each problem whose rows agree on a usable answer, and print what was removed."""
     removed: Counter[str] = Counter()
     copies = _copies(rows["problem"], rows["fault"], removed)
     solutions = rows["solution"][:]
@@ -164,7 +164,7 @@ def _select(rows: Dataset, name: str) -> Dataset:
 
 
 def _check_share(name: str, num_rows: int, faults: list[str | None], golds: list[Any], removed: list[str]) -> None:
-    """Raise `InvalidValueError` if no row is usable, or so many answers are unreadable that the column is wrong."""
+    """Raise `InvalidValueError` if no row is usable, or if more than 5 % of the answers are unreadable."""
     subject = f"data set {name!r}"
     listed = f"Removed: {', '.join(removed)}."
     if None not in faults:
@@ -195,9 +195,9 @@ def _mark_faults(batch: dict[str, list[Any]]) -> dict[str, list[str | None]]:
 
 
 def _copies(problems: Any, faults: Any, removed: Counter[str]) -> dict[str, list[int]]:
-    """Return the row numbers of each distinct problem, in order; count rows that cannot be asked in `removed`.
+    """Return a dict that maps each distinct problem to its row numbers. Count unusable rows in `removed`.
 
-    Problems are the same if their texts differ only in spacing, in the encoding of accents, or in full-width signs.
+    Two problems are the same if they differ only in spacing, in the encoding of accents, or in full-width characters.
     """
     copies: dict[str, list[int]] = {}
     for index, (problem, fault) in enumerate(zip(problems, faults, strict=True)):
@@ -210,7 +210,7 @@ def _copies(problems: Any, faults: Any, removed: Counter[str]) -> dict[str, list
 
 
 def _agreeing(copies: dict[str, list[int]], solutions: list[str | None]) -> list[list[int]]:
-    """Return the row numbers of each problem whose copies have equal answers, as texts or by math-verify."""
+    """Return the row numbers of each problem whose rows have equal answers, as strings or by math-verify."""
     pairs = {
         (solutions[indices[0]], solutions[index])
         for indices in copies.values()

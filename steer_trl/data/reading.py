@@ -24,9 +24,9 @@ def read_rows(
     limit: int | None = None,
     keeps_digits: bool = False,
 ) -> Dataset:
-    """Load the rows of a data set with all columns; arguments are those of [`~steer_trl.data.load_math_dataset`].
+    """Load the rows of a data set with all columns. The arguments are those of [`~steer_trl.data.load_math_dataset`].
 
-    With `keeps_digits`, all numbers of a JSON file are loaded as text if one of them is too long for a float.
+    With `keeps_digits`, all numbers of a JSON file are loaded as strings if one of them is too long for a float.
     """
     path = Path(name_or_path).expanduser()
     builder = FILE_BUILDERS.get(path.suffix)
@@ -53,12 +53,12 @@ def read_rows(
         text = f"data set {name_or_path!r} cannot be loaded{where}: {': '.join(reasons)}."
         raise (ConnectionError if isinstance(error, ConnectionError) else InvalidValueError)(text) from error
     if is_of_hub:
-        dataset.info.homepage = HUB_PAGE + arguments["path"]  # read by the model card; `map` and `select` keep it
+        dataset.info.homepage = HUB_PAGE + arguments["path"]  # the model card shows it, and `map` and `select` keep it
     return dataset if limit is None else dataset.select(range(min(limit, len(dataset))))
 
 
 def _read_exactly(path: Path) -> Dataset | None:
-    """Read a JSON file with its numbers as text, if one has more than 15 digits; `None` if none has."""
+    """Read a JSON file with its numbers as strings, or return `None` if no number has more than 15 digits."""
     text = path.read_text("utf-8-sig")
     if not LONG_NUMBER.search(text):
         return None

@@ -1,21 +1,21 @@
-r"""The columns in which data sets keep question, answer and id, and how each data set writes its answers.
+r"""Reads questions, answers and ids from the columns in which common data sets store them.
 
 | data set | question | answer |
 |---|---|---|
 | verl's files, raw DAPO-Math-17k, Eurus-2-RL-Data | `prompt`, messages | `reward_model.ground_truth` |
-| Skywork-OR1 | `prompt`, messages | `reward_model.ground_truth`, a JSON list of texts; the first counts |
+| Skywork-OR1 | `prompt`, messages | `reward_model.ground_truth`, a JSON list of strings; the first is used |
 | Search-R1 | `prompt`, messages | `reward_model.ground_truth`, `{"target": [...]}` |
 | SYNTHETIC-1, INTELLECT-2 | `prompt` | `verification_info`, JSON with `ground_truth` |
 | OlympiadBench | `question`, after its `context` | `final_answer`, a list |
 | DeepScaleR, Polaris, MATH-500, AIME, AMC23, Minerva | `problem` or `question` | `answer`, LaTeX; `033`, `27.0` |
-| GSM8K | `question` | `answer`, worked out, then `#### 1,234` |
+| GSM8K | `question` | `answer`, a worked solution, then `#### 1,234` |
 | DAPO-Math-17K-cleaned | `prompt` | `target` |
 | OpenMathReasoning, NeMo Skills | `problem` | `expected_answer`, `golden_answer` |
 | SimpleRL-Zoo, AllenAI's RLVR sets | `question`, `messages` | `gt_answer`, `ground_truth` |
 | TRL's, DAPO-Math-17k-Processed, math-ai/aime24 | `prompt` or `problem` | `solution`, boxed or bare |
 
-A question is a text, a list of messages, or such a list as JSON. If several answer columns are filled, the first in
-the order of `ANSWERS` counts. MATH-500, for example, has a worked `solution` beside its `answer`.
+A question is a string, a list of messages, or a list of messages as JSON. If several answer columns are filled, the
+first in the order of `ANSWERS` is used. MATH-500, for example, has a worked `solution` in addition to its `answer`.
 """
 
 import json
@@ -45,7 +45,7 @@ ANSWERS: tuple[str, ...] = (
 )
 IDS = ("id", "unique_id", "problem_id", "extra_info")
 GOLD_KEYS = ("ground_truth", "target", "answer", "final_answer", "solution", "value")
-MEDIA = ("image", "img", "decoded_image", "pixel_values", "video", "audio")  # beginnings of names
+MEDIA = ("image", "img", "decoded_image", "pixel_values", "video", "audio")  # prefixes of names
 
 NOT_ASKED = "whose conversation does not end with the user"
 WITH_IMAGE = "with an image"
@@ -61,8 +61,9 @@ def answer_columns(features: dict[str, Any]) -> list[str]:
 def read_row(row: dict[str, Any], index: int, answers: list[str], source: str) -> dict[str, Any]:
     """Return the columns `messages`, `problem`, `solution`, `source`, `id` and `fault` of a row.
 
-    `messages` are those before the problem. `problem` is without its instruction. `solution` is boxed, or `None` if
-    the row has no answer. `fault` is the reason why the problem cannot be asked, or `None`.
+    `messages` holds the messages before the problem, and `problem` the problem without its instruction. `solution` is
+    the boxed answer, or `None` if the row has no answer. `fault` is the reason why the problem cannot be asked, or
+    `None`.
     """
     messages, problem, fault = _read_question(row)
     if "<image>" in problem or any(row[name] for name in row if name.startswith(MEDIA)):
@@ -75,7 +76,7 @@ def read_row(row: dict[str, Any], index: int, answers: list[str], source: str) -
 def read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
     """Return the messages before the problem, and the problem.
 
-    Both are empty if the conversation does not end with a message of the user.
+    Both are empty if the conversation does not end with a user's message.
     """
     return _read_question(row)[:2]
 
@@ -104,7 +105,7 @@ def _read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str, str 
 
 
 def check_prompts(name: str, rows: Dataset) -> None:
-    """Raise `InvalidValueError` for the first of the `rows` of data set `name` whose `prompt` cannot be asked."""
+    """Raise `InvalidValueError` for the first row whose `prompt` is missing or malformed. `name` is the data set."""
     for number, row in enumerate(rows.select_columns("prompt")):
         try:
             if not row["prompt"]:
@@ -115,9 +116,10 @@ def check_prompts(name: str, rows: Dataset) -> None:
 
 
 def read_answer(answer: Any) -> str | None:
-    r"""Return an answer in `\boxed{}`; `None` if there is no answer.
+    r"""Return the answer wrapped in `\boxed{}`, or `None` if there is no answer.
 
-    Integers lose leading zeros, commas and zero decimals: `033`, `27.0` and `1,234` become `33`, `27` and `1234`.
+    Leading zeros, thousands separators and trailing `.0` are removed from integers: `033`, `27.0` and `1,234` become
+    `33`, `27` and `1234`.
     """
     answer = _unwrap(answer)
     if isinstance(answer, list):
@@ -131,7 +133,7 @@ def read_answer(answer: Any) -> str | None:
     if integer := re.fullmatch(r"(-?)0*(\d+?)(\.0+)?", answer):
         answer = integer[1] + integer[2]
     if measure := re.fullmatch(r"(-?[\d.,/]+)((?: +[A-Za-z]{3,})+)", answer):
-        answer = rf"{measure[1]}\text{{{measure[2]}}}"  # in `\text`, the words are not read as products
+        answer = rf"{measure[1]}\text{{{measure[2]}}}"  # so that the words are not read as products
     return boxed(answer)
 
 
@@ -150,7 +152,7 @@ def _unwrap(answer: Any) -> Any:
 
 
 def _parse_json(text: str, beginning: str, default: Any = None) -> Any:
-    """Parse a JSON object, or a JSON list of texts or objects. Return `default` for any other text.
+    """Parse a JSON object, or a JSON list of strings or objects. Return `default` for any other text.
 
     The text must begin with one of the characters in `beginning`.
     """

@@ -1,4 +1,4 @@
-"""The data sets of the two papers and other common ones, by short name, from `sources.yaml`."""
+"""The data sets that have a short name, from `sources.yaml`: those of STEER and STARE, and other common ones."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -13,7 +13,7 @@ FILE_BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv
 
 @dataclass(frozen=True)
 class Source:
-    """A data set on the Hub; `revision` is a commit, so that its rows cannot change."""
+    """A data set on the Hub. `revision` is a commit, so that the rows cannot change."""
 
     path: str
     split: str = "train"

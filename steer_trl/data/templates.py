@@ -1,4 +1,4 @@
-"""Reads prompts that already contain a chat template, as in SimpleRL-Zoo's files, back into messages."""
+"""Splits prompts that already contain a chat template, as in SimpleRL-Zoo's files, into messages."""
 
 import re
 
@@ -20,7 +20,7 @@ ENDS = re.compile(
 def read_template(text: str) -> str | list[dict[str, str]]:
     """Return the messages of a text in a common chat template. Any other text is returned unchanged.
 
-    An empty turn of the assistant at the end, which the model is to fill, is left out.
+    An empty assistant turn at the end, which the model would continue, is left out.
     """
     for header in HEADERS:
         marks = list(re.finditer(header, text))

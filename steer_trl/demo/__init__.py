@@ -1,6 +1,6 @@
-"""The demonstration: one small model trained twice from the same weights, by plain GRPO and with its entropy held.
+"""The demonstration: one small model trained twice from the same weights, with plain GRPO and with `hold_entropy`.
 
-`runs.py` starts both training runs side by side (recipes `demo_grpo` and `demo_held`), `work.py` is the program of
-each process, `result.py` compares the two models, and `picture.py` draws them. `start/` is the model that both begin
-with; `pairs.jsonl` has the results of the same command with other seeds.
+`runs.py` starts both training runs in parallel (recipes `demo_grpo` and `demo_held`), `work.py` is the program that
+each process runs, `result.py` compares the two trained models, and `picture.py` draws the comparison. `start/` holds
+the model that both runs start from. `pairs.jsonl` holds the results of the same command with other seeds.
 """

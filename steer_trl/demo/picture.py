@@ -1,4 +1,4 @@
-"""Draws the picture of a demonstration: both entropies over generated tokens, and the shares of problems solved."""
+"""Draws the entropy of a demonstration's runs over generated tokens, and the shares of problems that they solve."""
 
 from matplotlib.figure import Figure
 

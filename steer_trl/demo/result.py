@@ -1,7 +1,7 @@
-"""The result of a demonstration: the two models compared on the same problems, and their answers to one problem.
+"""Compares the two models of a demonstration on the same problems, and shows their answers to one problem.
 
-A difference is the held model's value minus GRPO's, with a paired 95 % interval over the test problems. For the
-entropy the interval is over the last steps of both runs.
+A difference is the value of the run with `hold_entropy` minus the value of plain GRPO, with a paired 95 % confidence
+interval over the test problems. For the entropy, the interval is over the last steps of both runs.
 """
 
 import json
@@ -20,7 +20,7 @@ from steer_trl.evaluation.records import COMPLETIONS
 
 PAIRS = Path(__file__).parent / "pairs.jsonl"
 """The published results of the same command with other seeds: the contents of `result.json`, one line per seed."""
-LAST_STEPS = 20  # number of final steps whose mean is the entropy at the end
+LAST_STEPS = 20  # the entropy at the end is the mean over this many steps
 ENTROPY = "entropy at the end, over its start"
 QUESTIONS = {
     "different correct answers of 16": ("t1", "distinct@16"),
@@ -28,24 +28,24 @@ QUESTIONS = {
     "solved in one try": ("t1", "avg@16"),
     "solved in one cold try": (COLD, "avg@16"),
 }
-"""Maps each row of the table to its sampling and its metric."""
+"""Maps each row of the table to the sampling and the metric that it shows."""
 
 
 class Result:
-    """The finished runs of a demonstration in `folder`."""
+    """The result of the finished demonstration in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @cached_property
     def logs(self) -> dict[str, list[dict[str, Any]]]:
-        """The log entries of each run, by the name of the run."""
+        """Maps the name of each run to the entries of its log."""
         paths = {name: self.folder / name / runlog.LOGS / runlog.METRICS for name in (GRPO, HELD)}
         return {name: [entry for entry in runlog.lines(path) if entry] for name, path in paths.items()}
 
     @cached_property
     def rows(self) -> dict[str, Difference]:
-        """The difference in each row of the table, by the name of the row."""
+        """Maps the name of each row of the table to the difference that the row shows."""
         ends = [[value for _, value in series(log, names.ENTROPY)][-LAST_STEPS:] for log in self.logs.values()]
         _, start = series(self.logs[HELD], names.START_ENTROPY)[-1]
         entropy = compare_values(*([[value / start for value in end]] for end in ends))
@@ -61,7 +61,7 @@ class Result:
     def table(self) -> str:
         """Return the table as text.
 
-        Each row says how many of the published pairs of runs have the same verdict.
+        Each row states how many of the published pairs of runs have the same verdict.
         """
         pairs = [pair for pair in runlog.lines(PAIRS) if pair]
         lines = [f"{'temperature 1; cold is 0.25':<36}{'GRPO':>6}{'held':>8}  difference"]
@@ -85,7 +85,7 @@ class Result:
     def answers(self) -> str:
         """Return both models' answers to one problem, side by side.
 
-        It is the first problem that both solve and that one of them solves in at least three ways.
+        The problem is the first one that both models solve, and one of them in at least three ways.
         """
         drawn = [self._answers(name) for name in (GRPO, HELD)]
         for problem, samples in drawn[0].items():
@@ -100,7 +100,10 @@ class Result:
         return "\n".join([f"16 answers to {problem}", *lines])
 
     def _answers(self, name: str) -> dict[str, list[tuple[str, bool]]]:
-        """Return a model's answers at temperature 1 by prompt, each as its text and whether it is correct."""
+        """Return a dict that maps each prompt to a model's answers at temperature 1.
+
+        An answer is a pair of its text and whether it is correct.
+        """
         prompts = {row["id"]: row["prompt"] for row in runlog.lines(self.folder / "test.jsonl") if row}
         found: dict[str, list[tuple[str, bool]]] = {}
         for entry in filter(None, runlog.lines(self.folder / name / TEST / "t1" / COMPLETIONS)):
@@ -109,12 +112,12 @@ class Result:
 
 
 def in_words(found: Difference) -> str:
-    """Return `"higher"` or `"lower"` for the held run, or `"no difference seen"`."""
+    """Return `"higher"` or `"lower"`, if `hold_entropy` is compared with plain GRPO, or `"no difference seen"`."""
     return "no difference seen" if found.verdict == "not decided" else found.verdict
 
 
 def cells(row: str, found: Difference) -> tuple[str, str, str]:
-    """Return both models' values, and their difference ± half of its interval, as text; shares are in per cent."""
+    """Return both models' values, and their difference ± half of its interval, as strings. Shares are in per cent."""
     scale, digits = (100, 1) if row.startswith("solved") else (1, 2)
     half = (found.high - found.low) / 2
     grpo, held, difference, half = (scale * value for value in (found.a, found.b, found.difference, half))

@@ -1,7 +1,7 @@
-"""Runs the two trainings of the demonstration side by side, each in a process with one thread.
+"""Starts the two training runs of the demonstration in parallel, each in a single-threaded process.
 
-All files are in one folder: the problems, the start model, and each run with its log, model and evaluation. The same
-command continues an interrupted demonstration and skips what is finished.
+All files are in one folder: the problems, the model that both runs start from, and each run's log, model and
+evaluation. The same command continues an interrupted demonstration, and skips the parts that are finished.
 """
 
 import json
@@ -24,7 +24,10 @@ from steer_trl.evaluation.records import SUMMARY
 from steer_trl.exceptions import CannotContinueError
 
 SHIPPED = Path(__file__).parent / "start"
-"""The start model of seed 0, with its evaluation. `python -m steer_trl.demo.work start --seed 0` made it."""
+"""The model from which runs with seed 0 start, with its evaluation.
+
+It was made with `python -m steer_trl.demo.work start --seed 0`.
+"""
 START, GRPO, HELD = "start", "grpo", "held"
 TEST = "_test"
 """The folder of a model's evaluation, inside the model's folder."""
@@ -33,11 +36,11 @@ SECONDS = 1.0  # seconds between two readings of the logs
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "PYTHONUNBUFFERED": "1",
-    # glibc keeps the memory of freed tensors. Returning it and allocating it again took a seventh of the time.
+    # glibc then keeps the memory of freed tensors. Returning and reallocating it took a seventh of the run time.
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(2**32),
 }
-"""Environment variables that are added for the processes of the demonstration."""
+"""Environment variables that are set for the processes of the demonstration."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,8 @@ class Demo:
     """The settings of a demonstration.
 
     Attributes:
-        seed (`int`): seed of the start model and of both runs. The start model of seed 0 is in this package; those of
-            other seeds are trained first.
+        seed (`int`): seed of both runs, and of the model that they start from. For seed 0 this model is in the
+            package. For other seeds it is trained first.
         tokens (`int`): number of tokens that each run generates.
         problems (`int`): number of test problems, at most 2,000.
     """
@@ -79,9 +82,9 @@ class Demo:
 
 
 def work(folder: Path, names: list[str], flags: list[str], counted: str, total: int) -> None:
-    """Train and test the models `names` at the same time.
+    """Train and test the models in `names` in parallel, skipping those that are already tested.
 
-    Each model has a progress bar, which shows the number `counted` of its log, up to `total`.
+    Each model has a progress bar, which follows the value logged as `counted` up to `total`.
     """
     names = [name for name in names if not (folder / name / TEST / COLD / SUMMARY).exists()]
     environment = os.environ | ENVIRONMENT
@@ -106,9 +109,9 @@ def work(folder: Path, names: list[str], flags: list[str], counted: str, total: 
 
 
 def show(bar: Any, folder: Path, counted: str) -> None:
-    """Update a progress bar from the log of a run, and show the entropy.
+    """Update a progress bar from a run's log, and show the latest entropy.
 
-    The clock of the bar starts at the first logged step.
+    The bar's timer starts at the first logged step.
     """
     log = folder / runlog.LOGS / runlog.METRICS
     lines = log.read_bytes().splitlines() if log.exists() else []

@@ -1,10 +1,11 @@
-"""The program of one process of the demonstration: makes the start model or trains from it, then tests the model.
+"""The program that each process of the demonstration runs. It trains a model, and then tests it.
 
     python -m steer_trl.demo.work start 600 --seed 1
     python -m steer_trl.demo.work held 600 --seed 1 --max_generated_tokens 1000000
 
-A training run is `steer-trl train` with the recipe `demo_NAME`. A test is `steer-trl eval` with the recipe
-`evaluate_demo`. Both continue after an interruption.
+`start` is the model that the other runs start from. It is trained by supervised learning. The other models are trained
+by `steer-trl train` with the recipe `demo_NAME`. Every model is tested by `steer-trl eval` with the recipe
+`evaluate_demo`. Both commands continue after an interruption.
 """
 
 import sys
@@ -19,13 +20,13 @@ from steer_trl.demo.runs import START, TEST
 
 
 def make_start(folder: str, seed: int, steps: int = START_STEPS) -> None:
-    """Train the model that both runs begin with, and save it in half precision, which halves the size of its file."""
+    """Train the model that both runs start from, and save it in half precision, which halves the size of its file."""
     supervised_start(folder, steps, seed)
     AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float16).save_pretrained(folder)
 
 
 def main(name: str, problems: str, *flags: str) -> None:
-    """Make the start model, or train the model `name` with the `flags`, then test it on `problems` problems."""
+    """Train the model called `name`, then test it on `problems` problems. `flags` are for the training."""
     if name == START:
         make_start(name, seed=int(flags[1]))
     else:

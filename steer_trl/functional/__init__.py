@@ -1,6 +1,6 @@
 r"""The equations of the papers, as functions from tensors to tensors.
 
-Notation. B sequences on this process, T response tokens, V vocabulary. For token t of sequence i:
+Notation: B sequences in this process, T response tokens, V tokens in the vocabulary. For token t of sequence i:
 
     lp, lq   log-probability of the sampled token under the current and the old policy, nats    logps, old_logps [B, T]
     pi, r    exp(lp) and exp(lp - lq)
@@ -8,11 +8,11 @@ Notation. B sequences on this process, T response tokens, V vocabulary. For toke
     A        advantage                                                                         advantages [B] or [B, T]
     m        1 for a token that is trained on, 0 for prompt, padding and tool tokens            mask [B, T]
 
-A weight w > 0 multiplies a token's advantage; because w does not depend on the parameters, w * clipped_loss(A) =
-clipped_loss(w * A), so any GRPO loss takes the weights as they are. Everything is computed in float32 and detached. A
-token whose log-probability or entropy is not finite gets weight 1 and is not counted in any statistic. The
-functions do not check ranges; the configuration does. Annotations give shapes in jaxtyping's notation, and the tests
-check them at each call.
+A weight w > 0 multiplies a token's advantage. It does not depend on the parameters, so w * clipped_loss(A) =
+clipped_loss(w * A), and the weights work with any GRPO loss. All results are in float32 and detached. A token whose
+log-probability or entropy is not finite gets weight 1 and is not counted in any statistic. The configuration checks
+ranges, so these functions do not. Annotations give shapes in jaxtyping's notation, and the tests check them at each
+call.
 """
 
 from steer_trl.functional.regulator import EntropyRegulator

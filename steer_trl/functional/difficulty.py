@@ -1,17 +1,19 @@
-"""Advantages by difficulty: functions of the share p of a group's completions that are correct.
+"""Advantages that depend on a problem's difficulty, measured by the share p of correct completions in its group.
 
-c of a group's n scored completions are correct. r is 1 for a correct completion and 0 otherwise, and p = c / n:
+A group has n scored completions, of which c are correct. r is 1 for a correct completion and 0 otherwise, and
+p = c / n:
 
     MaxRL    (r - p) / p                                        arXiv 2602.02710
-    F-GRPO   (1 - p)^gamma A,   A any advantage                 arXiv 2602.06717
-    pass@k   (r - p) C(n - c - 1, k - 1) / C(n - 1, k - 1)      arXiv 2508.10751, before its division by a deviation
+    F-GRPO   (1 - p)^gamma A,   for any advantage A             arXiv 2602.06717
+    pass@k   (r - p) C(n - c - 1, k - 1) / C(n - 1, k - 1)      arXiv 2508.10751, before its division by std
 
-Pass@k scores a subset of k completions 1 if any of them is correct, and 0 otherwise. The advantage of a completion is
-the mean score of the subsets that include it, minus the mean score of all subsets. It is n / k times the rewards of
-2505.15201, theorem 2, minus their mean. For large n its factor on r - p is F-GRPO's with gamma = k - 1.
+Pass@k gives a subset of k completions the score 1 if any of them is correct, and 0 otherwise. The advantage of a
+completion is the mean score of the subsets that include it, minus the mean score of all subsets. This equals
+(n / k) (s - mean s), where s is the reward in theorem 2 of arXiv 2505.15201. For large n, the factor of r - p becomes
+F-GRPO's with gamma = k - 1.
 
-`correct` `[N]` is r, and NaN for a completion that was not scored. It is not counted in its group, and its advantage
-is 0.
+`correct` `[N]` holds r, or NaN for a completion that was not scored. Such a completion does not count in its group,
+and its advantage is 0.
 """
 
 import torch
@@ -27,7 +29,7 @@ def maxrl_advantages(correct: Float[Tensor, "N"], num_generations: int) -> Float
 
 
 def focal_factors(correct: Float[Tensor, "N"], num_generations: int, gamma: float) -> Float[Tensor, "N"]:
-    """Return F-GRPO's factor of each advantage `[N]`, in [0, 1]; 1 for a completion without a score."""
+    """Return F-GRPO's factor for each advantage `[N]`, in [0, 1]; 1 for a completion without a score."""
     rate = correct.view(-1, num_generations).nanmean(1).repeat_interleave(num_generations)
     return torch.where(correct.isnan(), 1.0, (1 - rate) ** gamma)
 
@@ -35,9 +37,9 @@ def focal_factors(correct: Float[Tensor, "N"], num_generations: int, gamma: floa
 def pass_at_k_advantages(
     correct: Float[Tensor, "N"], num_generations: int, k: int, scaled: bool
 ) -> Float[Tensor, "N"]:
-    """Return the advantages of pass@k `[N]`.
+    """Return the pass@k advantages `[N]`.
 
-    `scaled` divides them by sqrt(pass@k (1 - pass@k)), as in 2508.10751.
+    If `scaled`, they are divided by sqrt(pass@k (1 - pass@k)), as in arXiv 2508.10751.
     """
     groups = correct.view(-1, num_generations)
     rate = groups.nanmean(1, keepdim=True)

@@ -1,7 +1,7 @@
-"""Finds the groups that carry a learning signal: dynamic sampling's constraint (DAPO, arXiv 2503.14476, equation 11).
+"""Finds the groups that carry a learning signal, for dynamic sampling (DAPO, arXiv 2503.14476, equation 11).
 
-A group whose completions are all correct or all incorrect has advantages of 0. The constraint is therefore
-0 < number of correct completions < G.
+A group whose completions are all correct or all incorrect has advantages of 0. A group of G completions must therefore
+satisfy 0 < number of correct completions < G.
 """
 
 import torch
@@ -9,13 +9,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 TOLERANCE = 1e-6
-"""Scores of a group count as equal if their range is at most this."""
+"""The scores of a group count as equal if they differ by at most this."""
 
 
 def is_informative(correctness: Float[Tensor, "N"], num_generations: int) -> Bool[Tensor, "groups"]:
-    """Return for each prompt whether its completions differ in `correctness`, `[N / num_generations]`.
+    """Return whether the completions of each prompt differ in `correctness`, as a mask `[N / num_generations]`.
 
-    NaN stands for a completion that was not scored, and is left out. A group with fewer than two scores is not
+    NaN stands for a completion that was not scored, and is ignored. A group with fewer than two scores is not
     informative.
     """
     groups = correctness.view(-1, num_generations)

@@ -1,9 +1,9 @@
-"""Order statistics over the valid tokens of a batch, with which the methods compare single tokens.
+"""Order statistics over the valid tokens of a batch. The methods compare single tokens with them.
 
-`values` are the tokens of this process. `reduce` brings in the tokens of the other ranks: [`all_ranks`] does, and
-[`this_process`] leaves them out. Every function calls `reduce` equally often on every rank, with tensors whose size
-does not depend on the number of tokens, and ignores tokens that are not `valid`. Without a valid token it returns a
-neutral value, because the tokens of a rank can all be masked.
+`values` holds one number for each token of this process. With [`all_ranks`] as `reduce`, a statistic includes the
+tokens of the other ranks. With [`this_process`] it does not. Every function ignores tokens that are not `valid`, and
+calls `reduce` the same number of times on every rank, with tensors whose size does not depend on the number of tokens.
+If there is no valid token, the function returns a neutral value, because the tokens of a rank can all be masked.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def all_ranks(tensor: Shaped[Tensor, "*size"], operation: str) -> Shaped[Tensor,
 def extremes(
     values: Float[Tensor, "*tokens"], valid: Bool[Tensor, "*tokens"], reduce: Reduce = this_process
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Return the smallest and the largest valid value, 0-d; `inf` and `-inf` without any."""
+    """Return the smallest and the largest valid value, as 0-d tensors; `inf` and `-inf` if there is none."""
     highest = torch.stack([torch.where(valid, x, -torch.inf).amax() for x in (-values, values)])
     negated_low, high = reduce(highest, "max")
     return -negated_low, high
@@ -40,10 +40,10 @@ def extremes(
 def quantile(
     values: Float[Tensor, "*tokens"], valid: Bool[Tensor, "*tokens"], q: float, reduce: Reduce = this_process
 ) -> Float32[Tensor, ""]:
-    """Return the `q`-quantile of the valid values, as a 0-d tensor; `inf` when nothing is valid.
+    """Return the `q`-quantile of the valid values, as a 0-d tensor; `inf` if there is none.
 
-    It is the order statistic below the quantile's position, not an interpolation: `value > quantile` selects the same
-    tokens either way. `torch.quantile` fails above 2^24 elements and sees the values of one rank only.
+    The result is not interpolated. It is the order statistic below the quantile's position, and `value > quantile`
+    selects the same tokens either way. `torch.quantile` fails above 2^24 elements and sees only one rank.
     """
     count = reduce(valid.sum(), "sum")
     below = (q * (_to_double(count) - 1)).floor().long().to(count.device)
@@ -53,10 +53,10 @@ def quantile(
 def top_threshold(
     values: Float[Tensor, "*tokens"], valid: Bool[Tensor, "*tokens"], fraction: float, reduce: Reduce = this_process
 ) -> Float32[Tensor, ""]:
-    """Return the smallest of the top `fraction` of the valid values, 0-d; `inf` without any.
+    """Return the smallest value in the top `fraction` of the valid values, as a 0-d tensor; `inf` if there is none.
 
-    The top `fraction` has `ceil(fraction * n)` values and at least one, as in STARE's released code. For a fraction
-    of 0 it has none.
+    The top `fraction` of n values has `ceil(fraction * n)` values and at least one, as in STARE's released code. With
+    a fraction of 0 it has none.
     """
     count = reduce(valid.sum(), "sum")
     if fraction <= 0:
@@ -71,11 +71,11 @@ def kth_largest(
 ) -> Float32[Tensor, ""]:
     """Return the `k`-th largest of the valid values, as a 0-d tensor; `inf` for `k = 0`.
 
-    `k` is the same on all ranks.
+    `k` must be the same on all ranks.
 
-    The value is selected exactly, by counting. Each of four rounds fixes 8 of its 32 bits and reduces 256 counts. The
-    bits of a float32, suitably flipped, sort as the numbers do. The host never waits for the device: it reads no
-    value, and `scatter_add_` adds the counts, because `bincount` would wait.
+    The value is found exactly, by counting. Each of four rounds determines 8 of its 32 bits and reduces 256 counts.
+    The bits of float32 numbers, suitably flipped, sort as the numbers do. The host never waits for the device, because
+    it reads no value. The counts are added by `scatter_add_`, because `bincount` would wait.
     """
     # Adding 0.0 turns -0.0 into 0.0.
     bits = (values.float() + 0.0).view(torch.int32).long()
@@ -89,7 +89,7 @@ def kth_largest(
         found = torch.zeros(257, dtype=torch.long, device=values.device)
         found.scatter_add_(0, digits, torch.ones_like(digits))
         counts = reduce(found[:256].clone(), "sum")
-        # The number of values with this digit or a larger one.
+        # For each digit from 0 to 255: the number of candidates with that digit or a larger one.
         at_least = counts.flip(0).cumsum(0).flip(0)
         digit = ((at_least >= remaining).sum() - 1).clamp(min=0).unsqueeze(0)
         above = at_least.gather(0, digit) - counts.gather(0, digit)
@@ -101,5 +101,5 @@ def kth_largest(
 
 
 def _to_double(count: Tensor) -> Tensor:
-    """Return a count as float64, on the host for Apple's devices, which have no float64."""
+    """Return a count as float64. Apple's devices have no float64, so there the count is moved to the host."""
     return (count.cpu() if count.device.type == "mps" else count).double()

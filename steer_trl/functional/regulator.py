@@ -1,20 +1,21 @@
-"""A closed loop that holds the policy's entropy near a level by a method's strength.
+"""A controller that holds the policy's entropy near a level by adjusting a method's strength u.
 
     e = ln(R_k / H_k)                    positive while the entropy is too low
-    e <- its distance from a deadband of 2 %, and 0 inside
-    I <- I + 0.3 e                       unless u is at a bound that e pushes against (anti-windup)
+    e <- the part of e beyond a deadband of 2 %, and 0 inside it
+    I <- I + 0.3 e                       unless u is at a bound and e would push it further (anti-windup)
     u = gain (3 e + I)                   within [0, high]
 
-H_k is the entropy of rollout k, and R_k is the level H*. While the entropy is above it, u is 0 and the method has no
-effect. If the first entropy is below the level, R rises from that entropy to the level, so that the first step is not
-at full strength:
+H_k is the entropy of rollout k, and R_k is the reference, which is usually the level H*. Until the entropy falls below
+the reference, u is 0 and the method has no effect. If the first entropy is already below the level, the reference
+rises from that entropy to the level, so that training does not begin at full strength:
 
     ln R_k = ln H* + (ln H_0 - ln H*) exp(-k / 20)
 
-The error is a logarithm. Half of the level and twice the level are equally wrong, and one pair of gains serves every
-level. The level may fall: H* is constant for a share of training, and then goes linearly to `final` at the end.
-A rollout is generated before the updates in which its strength acts, so the effect of a strength is seen one rollout
-later. The gains suit a delay of one or two rollouts. With three, many policies oscillate (`experiments/regulator.py`).
+The error is a logarithm, so half the level and twice the level are equally wrong, and one pair of gains suits every
+level. The level may fall during training: H* is constant until a share `decay_start` of training is done, and then
+falls linearly to `final` at the end. A rollout is generated before the updates in which its strength acts, so the
+effect of a strength is seen one rollout later. The gains suit a delay of one or two rollouts. With a delay of three,
+the entropy of many synthetic policies oscillates (`experiments/regulator.py`).
 """
 
 import math
@@ -25,9 +26,9 @@ from steer_trl.validation import is_within, read_from_state
 
 PROPORTIONAL = 3.0
 INTEGRAL = 0.3
-"""The gains of the error e and of its sum I, the second per rollout.
+"""The gain of the error e, and the gain per rollout of its sum I.
 
-They were tuned until no synthetic policy missed its level.
+The gains were tuned until no synthetic policy missed its level.
 """
 DEADBAND = 0.02
 """The relative error that is ignored, because two rollouts of an unchanged model differ by as much."""
@@ -40,23 +41,24 @@ is_finite = partial(is_within, interval="(-inf, inf)")
 
 
 class EntropyRegulator:
-    """A controller that holds an entropy at `target` by a strength in [0, `high`].
+    """A controller that holds an entropy near `target` with a strength in [0, `high`].
 
     Args:
         target (`float`): the initial level, nats per token, positive.
         high (`float`): upper bound of the strength, positive. The strength is 0 before the first rollout.
-        gain (`float`): change of strength per unit of the controller's output.
+        gain (`float`): how much the strength changes per unit of 3 e + I.
         final (`float`, *optional*): final level, in (0, target]; `target` if `None`.
         decay_start (`float`): share of training after which the level falls to `final`, in [0, 1).
 
     Attributes:
-        target (`float`), reference (`float`): H* and R of the last rollout, nats per token.
-        error (`float`), integral (`float`): H / H* - 1 of the last rollout, 0 before the first; the sum I.
+        target (`float`), reference (`float`): the level H* and the reference R at the last rollout, nats per token.
+        error (`float`), integral (`float`): H / H* - 1 of the last rollout (0 before the first), and the sum I.
         strength (`float`): the strength u of the current rollout.
-        at_bound (`int`): consecutive rollouts with the strength at its upper bound and the entropy more than 10 %
-            below the target.
+        at_bound (`int`): number of consecutive rollouts with the strength at its upper bound and the entropy more than
+            10 % below the target.
         rollouts (`int`), origin (`float`), gap (`float`): the path of R to the level: the number of rollouts since
-            it started, the level when it started, and ln H minus the logarithm of that level then, at most 0.
+            the path started, the level at that time, and ln H minus the logarithm of the level at that time, at most
+            0.
     """
 
     def __init__(
@@ -78,14 +80,14 @@ class EntropyRegulator:
         self.gap = 0.0
 
     def level(self, progress: float) -> float:
-        """Return the level (nats per token) after a share `progress` of training, in [0, 1]."""
+        """Return the level in nats per token. `progress` is the share of training that is done, in [0, 1]."""
         fallen = max(progress - self.decay_start, 0.0) / (1 - self.decay_start)
         return self.start + (self.final - self.start) * min(fallen, 1.0)
 
     def update(self, entropy: float, progress: float = 0.0) -> float:
-        """Process the entropy of a new rollout (nats per token, at least 0) and return its strength.
+        """Process the entropy of a new rollout (nats per token, at least 0), and return the strength for this rollout.
 
-        `progress` is the finished share of training, in [0, 1]. An entropy that is not finite changes nothing.
+        `progress` is the share of training that is done, in [0, 1]. An entropy that is not finite changes nothing.
         """
         if not math.isfinite(entropy):
             return self.strength
@@ -100,7 +102,7 @@ class EntropyRegulator:
         if not self.rollouts:
             self.gap = min(distance, 0.0)
             self.origin = self.target
-        # The path leads to the level at its start, and ends where it meets the present level, which may have fallen.
+        # The path rises towards `origin`. It ends when it meets the present level, which may have fallen since.
         path = min(self.gap * math.exp(-self.rollouts / APPROACH) + math.log(self.origin / self.target), 0.0)
         self.reference = self.target * math.exp(path)
         self.rollouts += 1

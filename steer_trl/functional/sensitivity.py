@@ -1,8 +1,8 @@
 """The effect of a token's update on the entropy of its own distribution.
 
-Phi is the exact effect to first order (STARE, section 3), from logits or from the outputs of a fused head. Omega is
-the change that one gradient step on the token causes, exactly or as STEER estimates it from the sampled token (Eq. 6
-and 9).
+Phi is the exact effect to first order (STARE, section 3), computed from logits or from the outputs of a fused head.
+Omega is the entropy change that one gradient step on the token causes. It is computed exactly, or as STEER estimates
+it from the sampled token (Eq. 6 and 9).
 """
 
 import torch
@@ -41,17 +41,17 @@ def entropy_sensitivity_without_logits(
     half_logps: Float[Tensor, "*tokens"],
     half_entropies: Float[Tensor, "*tokens"],
 ) -> Float32[Tensor, "*tokens"]:
-    r"""Return [`entropy_sensitivity`] from a fused head's outputs at two temperatures.
+    r"""Return the result of [`entropy_sensitivity`], computed from a fused head's outputs at two temperatures.
 
         Phi(a) = pi_a (ln pi_a + H) - S [(ln pi_a + H) - (ln rho_a + H_rho) / 2],   S = pi_a^2 / rho_a
 
-    Half the temperature squares the probabilities: rho_v = pi_v^2 / S with S = sum_v pi_v^2, so that
+    Halving the temperature squares the probabilities: rho_v = pi_v^2 / S with S = sum_v pi_v^2, so that
     `sum_v pi_v^2 ln pi_v = S (ln S - H_rho) / 2`. The terms are grouped by `ln pi_a + H`, in which normalisations and
-    their rounding cancel. Phi is 0 if all four inputs are 0, which TRL's head returns for a position without a score.
+    their rounding cancel. TRL's head returns zeros for a position that is not scored. Phi is then 0.
 
     Args:
-        logps, entropies (`torch.Tensor` of shape `[...]`): ln pi of the token whose update is considered, and H, nats.
-        half_logps, half_entropies (`torch.Tensor` of shape `[...]`): ln rho and H_rho, at half the temperature, nats.
+        logps, entropies (`torch.Tensor` of shape `[...]`): ln pi_a of the token that is updated, and H, nats.
+        half_logps, half_entropies (`torch.Tensor` of shape `[...]`): ln rho_a and H_rho at half the temperature, nats.
     """
     lp, entropy, half_lp, half_entropy = (x.detach().float() for x in (logps, entropies, half_logps, half_entropies))
     above_mean = lp + entropy
@@ -69,19 +69,19 @@ def entropy_change(
     log_ratio: Float[Tensor, "B 1"] | Float[Tensor, "B T"] | None = None,
     sensitivities: Float[Tensor, "B T"] | None = None,
 ) -> Float32[Tensor, "B T"]:
-    r"""Return the entropy change that one gradient step on each token causes, with the learning rate dropped.
+    r"""Return the entropy change that one gradient step on each token causes, per unit of the learning rate.
 
         Omega = - I_clip r A Phi
         I_clip = 0 where (A > 0 and r > 1 + epsilon_high) or (A < 0 and r < 1 - epsilon_low), else 1
 
-    With the exact Phi it is the derivative of the token's entropy along the step. Otherwise Phi is estimated as
+    With the exact Phi, Omega is the derivative of the token's entropy along the step. Otherwise Phi is estimated as
     (1 - pi)^2 (ln pi + H), which is STEER's Eq. 9 in its single-sample form, with the clip indicator of Eq. 6. The
     change is NaN if an input is not finite.
 
     Args:
-        logps, old_logps, entropies (`torch.Tensor` of shape `[B, T]`): nats; `old_logps` are those at rollout time.
+        logps, old_logps, entropies (`torch.Tensor` of shape `[B, T]`): nats; `old_logps` are from rollout time.
         advantages (`torch.Tensor` of shape `[B]`, `[B, 1]` or `[B, T]`).
-        epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` if it does not clip.
+        epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` if the loss does not clip.
         log_ratio (`torch.Tensor` of shape `[B, T]` or `[B, 1]`, *optional*): ln r, for a loss whose ratio is not the
             token's own `logps - old_logps`.
         sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): the exact Phi of each token.
@@ -100,11 +100,12 @@ def released_entropy_change(
     entropies: Float[Tensor, "B T"],
     advantages: Float[Tensor, "B"] | Float[Tensor, "B 1"] | Float[Tensor, "B T"],
 ) -> Float32[Tensor, "B T"]:
-    r"""Return the entropy change of each token as the code of STEER's authors estimates it.
+    r"""Return the entropy change of each token, as the code of STEER's authors estimates it.
 
         Omega = - (A / q) pi (1 - pi) (ln pi + H)
 
-    It has one factor (1 - pi) instead of two and no clip indicator. pi and the old probability q are at least 1e-8.
+    Unlike Eq. 9, this has one factor (1 - pi) instead of two, and no clip indicator. pi and the old probability q are
+    at least 1e-8.
     """
     lp, lq, entropy, advantage = _columns(logps, old_logps, entropies, advantages)
     pi = lp.exp().clamp(min=1e-8)

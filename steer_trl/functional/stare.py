@@ -1,4 +1,4 @@
-"""STARE, arXiv 2606.19236: the weights of surprising tokens in good and in bad answers."""
+"""STARE, arXiv 2606.19236: token weights by surprisal and by the sign of the advantage."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -38,7 +38,7 @@ class SurprisalLimits(NamedTuple):
 
 
 def stare_operations(variant: str | Collection[str]) -> tuple[str, ...]:
-    """Return the operations of variants, each a name of the paper or an operation itself."""
+    """Return the operations of one or several variants. A variant is a name from the paper or an operation."""
     operations = [STARE_VARIANTS.get(name, (name,)) for name in as_tuple(variant)]
     return tuple(dict.fromkeys(operation for several in operations for operation in several))
 
@@ -53,7 +53,7 @@ def stare_statistic(
 ) -> SurprisalLimits:
     """Return the smallest surprisals in the sets L+ and L- of [`stare_weights`].
 
-    `reduce` brings in the tokens of the other ranks.
+    `reduce` includes the tokens of the other ranks.
     """
     surprisal, *sides = _split_sides(logps, advantages, mask)
     return SurprisalLimits(*(order_statistics.top_threshold(surprisal, x, top_fraction, reduce) for x in sides))
@@ -80,31 +80,33 @@ def stare_weights(
     statistic: SurprisalLimits | None = None,
     tolerance: float = 0.0,
 ) -> Float32[Tensor, "B T"]:
-    r"""Weight tokens by their surprisal and the sign of their advantage: STARE's omega with an open gate.
+    r"""Weight tokens by their surprisal and the sign of their advantage, as STARE does while its gate is open.
 
-    T+ and T- are the tokens with A > 0 and A < 0. L+ and L- are the `top_fraction` of each with the largest surprisal
-    -ln pi; U+ and U- are the others, which is our reading: the paper's choice is not public. Four operations keep
-    entropy: they multiply the advantages in a set by W (`amplify`) or M (`attenuate`). Each has a name in the paper:
+    T+ and T- are the tokens with A > 0 and A < 0. L+ and L- are the `top_fraction` of T+ and of T- with the largest
+    surprisal -ln pi, and U+ and U- are the other tokens. That U+ and U- hold all other tokens is our reading, because
+    the paper's choice is not public. Four operations raise the entropy. Each multiplies the advantages in one set by W
+    (`amplify`) or M (`attenuate`), and has a name in the paper:
 
         amplify_high_positive     L+ by W    O1        attenuate_low_positive     U+ by M    O2
         amplify_low_negative      U- by W    O3        attenuate_high_negative    L- by M    O4
 
         C1 = O1 + O3    C2 = O1 + O4    C3 = O2 + O3    C4 = O2 + O4
 
-    Public sources disagree on which is O2 and which is O3; the names of the operations do not. Weights are 1 off the
-    mask and where the log-probability is not finite.
+    Public sources disagree on which operation is O2 and which is O3. The long names of the operations are unambiguous.
+    Masked tokens, and tokens whose log-probability is not finite, have the weight 1.
 
     Args:
         logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
-        advantages (`torch.Tensor` of shape `[B]`, `[B, 1]` or `[B, T]`): only the sign is read; 0 is in neither set.
+        advantages (`torch.Tensor` of shape `[B]`, `[B, 1]` or `[B, T]`): only the signs are read; tokens with an
+            advantage of 0 are in no set.
         mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that count.
-        variant (`str` or collection of `str`): a name above, or several operations.
-        top_fraction (`float`): P in [0, 1], rounded up to whole tokens and at least one token; 0 selects none.
+        variant (`str` or collection of `str`): one or several of the names above.
+        top_fraction (`float`): P in [0, 1], rounded up to whole tokens, at least one token; 0 selects none.
         amplify (`float`): W, at least 1.
         attenuate (`float`): M, in (0, 1].
-        statistic (`SurprisalLimits`, *optional*): [`stare_statistic`] of the batch that these tokens belong
-            to; by default, of these tokens alone.
-        tolerance (`float`): the distance from the threshold, nats, that still counts as a tie with it.
+        statistic (`SurprisalLimits`, *optional*): the result of [`stare_statistic`] for the batch that these
+            tokens belong to; by default, for these tokens alone.
+        tolerance (`float`): a surprisal below the threshold by at most this, in nats, still counts as equal to it.
     """
     surprisal, *sides = _split_sides(logps, advantages, mask)
     if statistic is None:

@@ -1,4 +1,4 @@
-"""STARE's closed loop: opens a gate while the entropy is low, and adapts the amplifying and the attenuating factor."""
+"""STARE's controller, which opens a gate while the entropy is low, and can adapt the factors W and M."""
 
 import math
 from functools import partial
@@ -11,7 +11,8 @@ class TargetEntropyController:
     """A controller that opens STARE's gate while the entropy is below a target.
 
     It can also adapt the amplifying factor W and the attenuating factor M. H is the mean of the rollout's token
-    entropies. Once per rollout, before any update (arXiv 2606.19236, as in the released controller):
+    entropies. The controller is updated once per rollout, before any optimizer step (arXiv
+    2606.19236, as in the released controller):
 
         gate = H < target                                                  (strict: equality closes)
         if adaptive:  W <- clip(W + step * sign(target - H), 1, amplify_max)
@@ -21,11 +22,13 @@ class TargetEntropyController:
     rollout later. An H that is not finite changes nothing. The gate starts open.
 
     Args:
-        target_entropy (`float`): nats per token, positive.
-        amplify (`float`), attenuate (`float`): W, at least 1, and M, in (0, 1]; initial and current.
-        adaptive (`bool`): whether W and M move.
-        step (`float`): how much W and M move at each update, at least 0.
-        amplify_max (`float`), attenuate_min (`float`): upper bound of W; lower bound of M, in (0, `attenuate`].
+        target_entropy (`float`): the target, nats per token, positive.
+        amplify (`float`), attenuate (`float`): the initial W, at least 1, and the initial M, in (0, 1]. The
+            attributes hold the current values.
+        adaptive (`bool`): whether W and M change.
+        step (`float`): how much W and M change at each update, at least 0.
+        amplify_max (`float`), attenuate_min (`float`): the upper bound of W, and the lower bound of M, in
+            (0, `attenuate`].
     """
 
     def __init__(
@@ -58,17 +61,17 @@ class TargetEntropyController:
             self.attenuate = min(max(self.attenuate - self.step * direction, self.attenuate_min), 1.0)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that changes during training, as plain numbers; W and M only if they move."""
+        """Return the state that changes during training, as plain numbers, with W and M if they are adaptive."""
         names = ("gate", "amplify", "attenuate") if self.adaptive else ("gate",)
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state: Any) -> None:
-        """Restore the gate of a [`state_dict`], and W and M if they move.
+        """Restore the gate from a [`state_dict`], and W and M if they are adaptive.
 
         Raises `ValueError` if a value is missing or invalid.
         """
         gate = read_from_state(state, "gate", lambda x: isinstance(x, bool), "true or false")
-        # A state without W and M comes from a run in which they did not move. They start from their settings.
+        # A state without W and M comes from a run in which they were constant. They start from their settings.
         if self.adaptive and {"amplify", "attenuate"} & state.keys():
             amplify, attenuate = (
                 read_from_state(state, name, partial(is_within, interval=within), f"a number in {within}")

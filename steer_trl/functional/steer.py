@@ -1,4 +1,4 @@
-"""STEER, arXiv 2510.10150: the weight of a token by its entropy change (Eq. 10)."""
+"""STEER, arXiv 2510.10150: token weights that fall with the size of the entropy change (Eq. 10)."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from steer_trl.functional.order_statistics import Reduce, this_process
 
 
 class Range(NamedTuple):
-    """The smallest and the largest entropy change x of [`steer_weights`], 0-d.
+    """The smallest and the largest entropy change x of [`steer_weights`], as 0-d tensors.
 
     In the binary mapping, both fields are the quantile of x.
     """
@@ -29,7 +29,7 @@ def steer_statistic(
     signed: bool = False,
     reduce: Reduce = this_process,
 ) -> Range:
-    """Return the statistics that [`steer_weights`] needs; `reduce` brings in the tokens of the other ranks."""
+    """Return the statistics that [`steer_weights`] needs. `reduce` includes the tokens of the other ranks."""
     x, valid = _select_compared(omega, mask, signed)
     if mapping == "binary":
         threshold = order_statistics.quantile(x, valid, quantile, reduce)
@@ -63,10 +63,10 @@ def steer_weights(
         binary        lambda = lambda_min where x > Q_quantile(x), else 1                                 (sec. 5)
 
     with x = |Omega|, or Omega itself if `signed`. If all x are equal, the linear mapping gives its midpoint, as the
-    authors' code does. Weights are 1 off the mask and where Omega is not finite.
+    authors' code does. Masked tokens, and tokens whose Omega is not finite, have the weight 1.
 
     Args:
-        omega (`torch.Tensor` of shape `[B, T]`): see [`~steer_trl.functional.entropy_change`].
+        omega (`torch.Tensor` of shape `[B, T]`): entropy changes, from [`~steer_trl.functional.entropy_change`].
         mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that count.
         lambda_min (`float`): smallest weight, in (0, 1]. The paper recommends 0.6 to 0.8; 1 is exactly GRPO.
         mapping (`str`): `"exponential"`, `"linear"` or `"binary"`.
@@ -74,9 +74,9 @@ def steer_weights(
         quantile (`float`): share of tokens that the binary mapping leaves alone, in [0, 1].
         signed (`bool`): let the linear and the binary mapping read Omega with its sign, as the paper prints them; the
             authors' code takes |Omega|.
-        floor (`float`): lower bound on max |Omega| in the exponential mapping; 0 in the paper, 0.02 in the code.
-        statistic (`Range`, *optional*): [`steer_statistic`] of the batch that these tokens belong to; by
-            default, of these tokens alone. An x outside the range is clipped to it.
+        floor (`float`): lower bound on max |Omega| in the exponential mapping: 0 in the paper, 0.02 as released.
+        statistic (`Range`, *optional*): the result of [`steer_statistic`] for the batch that these tokens
+            belong to; by default, for these tokens alone. An x outside the range is clipped to it.
         tolerance (`float`): relative margin above the quantile within which the binary mapping still
             counts x as equal to it.
     """
