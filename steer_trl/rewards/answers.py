@@ -3,10 +3,11 @@ r"""Finds the answer in a completion.
 | format | the answer is |
 |---|---|
 | `"boxed"` | the content of the last `\boxed{...}`; nothing if that box is never closed |
-| `"answer_line"` | the text after the last `Answer:`, on its line or the next that is not empty, as in DAPO's reward |
+| `"answer_line"` | the text after the last `Answer:`, on that line or the next non-empty one, as in DAPO's reward |
 | `"either"` | the last box or, in a text without a box, the text after the last `Answer:` |
 
-Thoughts do not count: the answer must come after the last `</think>`, and there is none if a thought is not closed.
+Thoughts do not count. The answer must come after the last `</think>`. If a thought is never closed, there is no
+answer.
 """
 
 import re
@@ -20,9 +21,10 @@ BOX = "\\boxed"
 
 
 def last_boxed(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{...}` in a text, `None` if there is none or its brace is never closed.
+    r"""Return the content of the last `\boxed{...}` in a text, or `None` if there is none.
 
-    A `\boxed` without a brace is skipped, since it only mentions a box. Time is linear in the length of the text.
+    If the brace of the last box is never closed, the result is `None`. A `\boxed` without a brace is skipped, because
+    it only mentions a box. The time is linear in the length of the text.
     """
     start = text.rfind(BOX)
     while start >= 0:
@@ -36,10 +38,10 @@ def last_boxed(text: str) -> str | None:
 
 
 def until_closed(text: str, start: int) -> str | None:
-    """Return what stands between `start` and the brace that closes it, `None` if there is none."""
+    """Return the text from `start` to the brace that closes it, or `None` if it is never closed."""
     depth = 1
     for match in re.compile(r"\\.|[{}]", re.DOTALL).finditer(text, start):
-        depth += {"{": 1, "}": -1}.get(match[0], 0)  # an escaped brace is a sign like any other
+        depth += {"{": 1, "}": -1}.get(match[0], 0)  # an escaped brace does not count
         if depth == 0:
             return text[start : match.start()]
     return None
@@ -63,7 +65,7 @@ def after_thought(text: str) -> str:
 
 
 def bare(answer: str) -> str:
-    r"""Return an answer without its `\boxed{}` or, if it has no box, without the dollar signs around all of it."""
+    r"""Return an answer without its `\boxed{}` or, if it has no box, without the dollar signs that enclose it."""
     answer = answer.strip()
     inside = last_boxed(answer)
     if inside is not None:
@@ -81,12 +83,15 @@ ANSWER_FORMATS = {"boxed": last_boxed, "answer_line": answer_line, "either": eit
 
 
 def boxed(answer: Any) -> str:
-    r"""Return an answer in `\boxed{}`, because math-verify misreads some bare answers of data sets."""
+    r"""Wrap an answer in `\boxed{}`, because math-verify misreads some bare answers in data sets."""
     return rf"\boxed{{{bare(str(answer))}}}"
 
 
 def text_of(completion: str | list[dict[str, Any]]) -> str:
-    """Return the text of a completion: itself, or the content of its last message, which may be a list of parts."""
+    """Return the text of a completion, which is a string or a list of messages.
+
+    The text of a list is the content of its last message, which may be a list of parts.
+    """
     if isinstance(completion, str):
         return completion
     content = completion[-1].get("content") if completion else None

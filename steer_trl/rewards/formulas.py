@@ -1,9 +1,9 @@
-r"""Formulas: math-verify's parser reads them, and their values are compared here.
+r"""Compares formulas by value, after math-verify's parser has read them.
 
-math-verify compares rounded values: $1/2^{98}$ equals $1/2^{99}$ for it, and a letter before a bracket is a function,
-so that $c(\gamma-3)$ equals $c(\gamma-1)$. Here a letter is a factor, and two expressions are equal if they have
-the same value at several points, to 12 digits; two equations, if their differences do, but for a constant factor and
-a denominator.
+math-verify compares rounded values, so it takes $1/2^{98}$ and $1/2^{99}$ for equal. It reads a letter before a
+bracket as a function, so it also takes $c(\gamma-3)$ and $c(\gamma-1)$ for equal. Here such a letter is a factor. Two
+expressions are equal if their values agree to 12 digits at several random points. Two equations are equal if the
+differences of their sides agree up to a constant factor, after clearing denominators if necessary.
 """
 
 import random
@@ -56,9 +56,10 @@ _before_bracket = re.compile(r"(\\[A-Za-z]+|[A-Za-z])((?:_\{?\w+\}?)?) ?\(")
 
 
 def to_latex(text: str) -> str | None:
-    r"""Return the LaTeX of a normalized formula, with brackets as factors; `None` if words or lone digits are in it.
+    r"""Return the LaTeX of a normalized formula, in which a letter before a bracket is a factor.
 
-    `\pic` becomes `\pi c`, and `\cotx` `\cot x`: data sets lose such blanks.
+    If the formula contains words, degree signs or digits separated by blanks, the result is `None`. `\pic` becomes
+    `\pi c`, and `\cotx` becomes `\cot x`, because data sets lose such blanks.
     """
     text = rewrite(text, _rules)
     if "«" in text or re.search(r"\d +\d|°", text):
@@ -71,7 +72,8 @@ def _write_factor(match: re.Match[str]) -> str:
     return match[0] if is_function else rf"{match[1]}{match[2]}\cdot ("
 
 
-@lru_cache(maxsize=64)  # not evaluated, so that `2^{400000003}` is small here
+# The parser leaves powers unevaluated, so even `2^{400000003}` takes little room in the cache.
+@lru_cache(maxsize=64)
 def parse(text: str) -> Any:
     """Return the SymPy object of a normalized formula, `None` if the parser cannot read it."""
     latex = to_latex(text) if len(text) <= LONGEST else None
@@ -81,7 +83,7 @@ def parse(text: str) -> Any:
     try:
         latex = normalize_latex(latex, NORMALIZATION)
         parsed = latex2sympy(latex, is_real=not is_complex, normalization_config=None, conversion_config=CONVERSION)
-    except Exception:  # the parser raises plain exceptions, whatever it meets
+    except Exception:  # the parser raises `Exception` itself
         return None
     if not isinstance(parsed, Basic | MatrixBase) or parsed.has(nan, zoo):
         return None
@@ -91,7 +93,7 @@ def parse(text: str) -> Any:
 
 
 def number(text: str) -> Any:
-    """Return the value of a normalized formula, `None` if it has letters or no finite value."""
+    """Return the value of a normalized formula, or `None` if it has letters or no finite value."""
     parsed = parse(text)
     return _value(parsed, {}) if isinstance(parsed, Expr) and not parsed.free_symbols else None
 
@@ -99,7 +101,7 @@ def number(text: str) -> Any:
 def are_equal(one: Any, other: Any, step: Fraction = Fraction(0)) -> bool:
     """Return whether two parsed formulas are equal.
 
-    `step` is the unit of the last digit of a decimal that may be rounded, so the numbers may differ by half of it.
+    `step` is the place value of the last digit of a decimal that may be rounded. Two numbers may differ by half of it.
     """
     if one == other:
         return True
@@ -118,7 +120,7 @@ def are_equal(one: Any, other: Any, step: Fraction = Fraction(0)) -> bool:
 
 
 def _name_derivatives(formula: Any) -> Any:
-    # SymPy takes a letter for a constant, whose derivative is 0.
+    # A symbol replaces each derivative, because SymPy takes the letter in it for a constant, whose derivative is 0.
     return formula.xreplace({part: Symbol(str(part)) for part in formula.atoms(Derivative)})
 
 
@@ -156,7 +158,7 @@ def _ratio(one: Expr, other: Expr) -> Any:
 
 
 def _points(symbols: list[Any], of_integers: bool) -> list[dict[Any, Rational]]:
-    """Return random points: positive and small values of the symbols, so that rounding loses no term of a sum."""
+    """Return random points with small positive values of the symbols, so that rounding loses no term of a sum."""
     if not symbols:
         return [{}]
     dice = random.Random(0)
@@ -166,7 +168,7 @@ def _points(symbols: list[Any], of_integers: bool) -> list[dict[Any, Rational]]:
 
 
 def _value(expression: Expr, point: dict[Any, Rational]) -> Any:
-    """Return the value at a point, an exact rational or 30 digits; `None` if it is not a finite number."""
+    """Return the value at a point, as an exact rational or with 30 digits; `None` if it is not a finite number."""
     value = expression.subs(point).doit() if point else expression.doit()
     if value.has(nan, zoo, oo, -oo) or value.free_symbols:
         return None

@@ -1,4 +1,4 @@
-r"""Checks whether a gold answer can be scored: it must equal an answer that a model would write in another notation.
+r"""Checks whether a gold answer can be scored. It must equal the same answer, written in another notation.
 
 It is not enough that a gold answer equals itself, because `proof` and the tests of a program also equal themselves.
 """
@@ -27,11 +27,16 @@ BARE_PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\s+[A-Za-z]{2,}")
 
 
 def find_fault(gold: str) -> str | None:
-    """Return why a gold answer, given without its box, cannot be scored; `None` if it can. May run forever."""
+    """Return the reason why a gold answer cannot be scored, or `None` if it can be.
+
+    The answer is given without its box. The call may run forever.
+    """
     words = re.sub(r"[^a-z0-9/ ]", "", normalize_layout(gold).replace("~", " ").lower())
     if (fault := _kind_of_no_answer(words.strip(), gold)) is not None:
         return fault
-    judge("1", gold)  # a tower of powers equals itself at once, and takes for ever to compare with anything else
+    # A tower of powers equals itself immediately, but any other comparison with it never finishes. This comparison
+    # with "1" then runs into the caller's time limit.
+    judge("1", gold)
     reading = read_gold(gold)
     if not isinstance(reading, (Number, Measure, Choice)) and BARE_PROSE.search(TEXT_COMMAND.sub("", gold)):
         return ONLY_ITSELF

@@ -1,6 +1,7 @@
-r"""Is an answer equal to the gold answer? Both are read, then compared as what they are; inside the worker processes.
+r"""Decides whether an answer equals the gold answer. This code runs in the worker processes.
 
-`docs/data.md` has the table of what is accepted.
+Both answers are read (`reading.py`) and then compared according to their kinds. `docs/data.md` lists the answers that
+are accepted.
 """
 
 import math
@@ -32,7 +33,7 @@ from steer_trl.rewards.reading import (
 from steer_trl.rewards.units import convert
 
 UNORDERED = ",", "{}", "union"
-COINCIDENCE = 1e-9  # relative, between amounts in different units
+COINCIDENCE = 1e-9  # relative tolerance between amounts in different units
 ARTICLE = re.compile("^(an?|the) ")
 LETTER = re.compile(r"(?<![\\A-Za-z])[A-Za-z]|«[A-Za-z]»")
 
@@ -55,14 +56,14 @@ class Judgement(NamedTuple):
 def judge(answer: str, gold: str) -> Judgement:
     """Compare an answer with the gold answer, both without their box.
 
-    May run forever, or use up all memory.
+    The call may run forever, or use up all memory.
     """
     try:
         given, wanted = read(answer), read_gold(gold)
         if isinstance(given, Number) and isinstance(wanted, Group):
-            given = read(answer.replace(",", ", "))  # `1,234` is a list where a list is asked for
+            given = read(answer.replace(",", ", "))  # `1,234` is a list if the gold answer is one
         return Judgement(is_equal(given, wanted), name(given))
-    except Exception:  # whatever is in it (nested too deep, too large, no LaTeX at all), it is not the gold answer
+    except Exception:  # an answer that cannot be read (too deeply nested, too large, not LaTeX) is incorrect
         return Judgement(False, answer)
 
 
@@ -70,7 +71,11 @@ read_gold = lru_cache(maxsize=64)(read)
 
 
 def is_equal(answer: Reading, gold: Reading) -> bool:
-    """Compare two readings: of one kind as such, of two kinds by what is in the outer one."""
+    """Return whether two readings are equal.
+
+    Readings of the same kind are compared as such. Otherwise the content of the outer reading is compared with the
+    other reading. `COMPARISONS` lists the outer kinds first.
+    """
     answer, gold = _member(answer), _member(gold)
     for kind, compare in COMPARISONS.items():
         if isinstance(answer, kind) and isinstance(gold, kind):
@@ -83,7 +88,7 @@ def is_equal(answer: Reading, gold: Reading) -> bool:
 
 
 def _member(reading: Reading) -> Reading:
-    """Return the member of a set with one member; any other reading as it is."""
+    """Return the member of a set that has only one. Any other reading is returned unchanged."""
     if not isinstance(reading, Group) or reading.kind != "{}" or len(reading.parts) != 1:
         return reading
     (member,) = reading.parts
@@ -91,7 +96,10 @@ def _member(reading: Reading) -> Reading:
 
 
 def _values(answer: Reading) -> Sequence[Reading]:
-    """Return what an answer says, if that is true: the right side of an equation, an amount without its unit."""
+    """Return the readings inside an answer, such as the right side of an equation or an amount without its unit.
+
+    A false or unsolved equation, and a wrongly rounded approximation, have none.
+    """
     match answer:
         case Approximation():
             return answer.sides if _is_rounded(answer) else ()
@@ -113,7 +121,7 @@ def _values_of_gold(gold: Reading) -> Sequence[Reading]:
     return ()
 
 
-# Kinds, the outer ones first.
+# The comparison of each kind, the outer kinds first.
 
 
 def _is_equal_approximation(answer: Approximation, gold: Approximation) -> bool:
@@ -129,7 +137,7 @@ def _is_rounded(approximation: Approximation) -> bool:
 
 
 def _is_rounding(exact: Any, rounded: Any) -> bool:
-    """Return whether a number is another one, rounded to the digits that it has."""
+    """Return whether `rounded` is `exact`, rounded to the digits of `rounded`."""
     if not rounded.is_Rational:
         return False
     last_place = (Decimal(rounded.p) / Decimal(rounded.q)).normalize().as_tuple().exponent
@@ -165,12 +173,12 @@ def _is_equal_equation(answer: Equation, gold: Equation) -> bool:
 
 
 def _is_name(side: str) -> bool:
-    """Return whether a side of an equation is a name, as `f(3)`, `AB` or `AB/CD`: no number, no sum, no power."""
+    """Return whether a side of an equation is a name such as `f(3)`, `AB` or `AB/CD`, not a number, sum or power."""
     return bool(_unknowns(side)) and not re.search(r"[\d+^!-]", UNKNOWN.sub("", _operations(side)))
 
 
 def _is_unsolved(side: str) -> bool:
-    """Return whether a side is computed from one unknown, as `x^2` is: its equation still has to be solved."""
+    """Return whether a side, such as `x^2`, is computed from one unknown, so that its equation is not solved yet."""
     unknowns = [unknown for unknown in _unknowns(side) if unknown not in CONSTANTS]
     return len(set(unknowns)) == 1 and (len(unknowns) > 1 or not _is_name(side))
 
@@ -180,12 +188,12 @@ def _unknowns(side: str) -> list[str]:
 
 
 def _operations(side: str) -> str:
-    """Return a side without the names of its functions; a root is a power."""
+    """Return a side without the names of its functions. Roots become powers."""
     return FUNCTION.sub("", side.replace(r"\sqrt", "^"))
 
 
 def _is_true(equation: Equation) -> bool:
-    """Return whether the sides that are numbers are all the same one."""
+    """Return whether all sides that are numbers have the same value."""
     readings = [read_normalized(side) for side in equation.sides]
     values = {
         _round_value(_value(reading))
@@ -216,7 +224,7 @@ def _is_equal_group(answer: Group, gold: Group) -> bool:
 
 
 def _is_named(group: Group) -> bool:
-    """Return whether a list gives the values of different variables, as `x=1, y=2`."""
+    """Return whether a list gives the values of different variables, such as `x=1, y=2`."""
     names = {part.name for part in group.parts if isinstance(part, Equation)}
     return group.kind in (",", "()") and len(names) == len(group.parts)
 
@@ -272,7 +280,7 @@ def _is_equal_number(answer: Number, gold: Number) -> bool:
     if answer.base and not gold.base and answer.numeral == str(gold.value):
         return True
     values = {answer.value}
-    if answer.is_percent != gold.is_percent:  # 50 % is 50, and 0.5
+    if answer.is_percent != gold.is_percent:  # 50 % equals both 50 and 0.5
         values.add(answer.value / 100 if answer.is_percent else answer.value * 100)
     tolerance = max(answer.step, gold.step) / 2 if answer.step != gold.step else 0
     return any(abs(value - gold.value) <= tolerance for value in values)
@@ -289,7 +297,7 @@ def _text(reading: Reading) -> str:
 
 
 def _value(reading: Reading) -> Any:
-    """Return the value of a reading as a SymPy number, `None` if it is not a number."""
+    """Return the value of a reading as a SymPy number, or `None` if it is not a number."""
     match reading:
         case Number():
             value = reading.value / 100 if reading.is_percent else reading.value
@@ -300,7 +308,10 @@ def _value(reading: Reading) -> Any:
 
 
 def name(reading: Reading) -> str:
-    """Return an answer's name in a majority vote: for a number its value, so that `x=0.5` and `1/2` are the same."""
+    """Return an answer's name in a majority vote.
+
+    The name of a number is its value, so that `x=0.5` and `1/2` have the same name.
+    """
     value = _value(reading)
     if value is not None and value.is_Rational:
         return str(value)

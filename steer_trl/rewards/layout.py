@@ -1,8 +1,8 @@
 r"""Normalizes the layout of answers: signs, spaces, fonts, delimiters, and words in `\text`.
 
-In the result, a space that LaTeX prints is `~`, a space that LaTeX drops is a blank, and each word is in «»:
-`4~«million»`.
-The rules are in `notation.yaml`. They delete only layout without meaning: weight, size, colour, alignment.
+In the result, a space that LaTeX prints is `~`, a space that LaTeX drops is a blank, and each word is in «», as
+in `4~«million»`.
+The rules are in `notation.yaml`. They delete only layout without meaning, such as weight, size, colour and alignment.
 """
 
 import re
@@ -17,16 +17,16 @@ from steer_trl.rewards.answers import until_closed
 TABLE: dict[str, Any] = yaml.safe_load(files("steer_trl.rewards").joinpath("notation.yaml").read_text("utf-8"))
 NUMBER_WORDS = {*TABLE["numbers"], *TABLE["scales"], *TABLE["parts"]}
 SEPARATORS = {"and", "or"}
-LONGEST = 4_000  # characters; a longer answer is compared sign by sign only
+LONGEST = 4_000  # characters; a longer answer is only compared as a string
 
 
 def compiled(rules: list[list[str]]) -> list[tuple[re.Pattern[str], str]]:
-    """Return rules of the table with their patterns compiled."""
+    """Return the rules of a table with compiled patterns."""
     return [(re.compile(pattern), replacement) for pattern, replacement in rules]
 
 
 def rewrite(text: str, rules: list[tuple[re.Pattern[str], str]]) -> str:
-    """Return a text after one rule after the other."""
+    """Apply the rules to a text one after the other."""
     for pattern, replacement in rules:
         text = pattern.sub(replacement, text)
     return text
@@ -42,7 +42,7 @@ _bare_word = re.compile(r"(?<![\\A-Za-z«_^{'])[A-Za-z]{2,}(?:-[A-Za-z]{2,})*(?!
 
 
 def normalize_layout(answer: str) -> str:
-    """Return an answer, given without its box, in the spelling that the functions of this folder read."""
+    """Return an answer, given without its box, in the notation that the functions of this folder read."""
     text = answer.strip()
     if len(text) > LONGEST:
         return text
@@ -51,7 +51,7 @@ def normalize_layout(answer: str) -> str:
     if text.isalnum():
         return _mark_word(text) if text.isalpha() else text
     if r"\begin" not in text:
-        text = re.sub(r"\\\\(?=[A-Za-z])", r"\\", text)  # a data set has doubled them
+        text = re.sub(r"\\\\(?=[A-Za-z])", r"\\", text)  # some data sets double backslashes
     text = rewrite(text, _layout)
     text = _text.sub(lambda match: _mark_text(match[1]), text)
     if "matrix" not in text and "cases" not in text:
@@ -75,7 +75,7 @@ def _spell_index(match: re.Match[str]) -> str:
 def _spell_sign(sign: str) -> str:
     if sign in TABLE["signs"]:
         return TABLE["signs"][sign]
-    if unicodedata.category(sign) == "Cf":  # invisible
+    if unicodedata.category(sign) == "Cf":  # an invisible character
         return ""
     if (digit := unicodedata.digit(sign, None)) is not None:
         return str(digit)

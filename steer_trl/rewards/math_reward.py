@@ -27,7 +27,7 @@ class Verdict(NamedTuple):
 
 class MathReward:
     r"""
-    Reward for the correct answer, a plain reward function for TRL: `reward(completions=..., solution=...)`.
+    Reward for correct answers. It is a reward function for TRL: `reward(completions=..., solution=...)`.
 
     Only the last `\boxed{}` of a completion counts. It is read and compared with the gold answer (`judge.py`) inside
     worker processes that are killed at a deadline of CPU time (`workers.py`), so no completion can stop training,
@@ -37,17 +37,18 @@ class MathReward:
     Args:
         correct, incorrect (`float`): the two rewards; 1 and -1 in the STEER paper (section 5.1).
         timeout (`float`): seconds of CPU time that one answer may take.
-        answer_format (`str`): `"boxed"`; `"answer_line"` where the prompt asks for a last line `Answer: ...`; or
-            `"either"`, a box or else such a line, where prompts differ.
-        num_workers (`int`, *optional*): processes; all cores of this machine by default, shared among its ranks.
+        answer_format (`str`): `"boxed"`; `"answer_line"` if the prompt asks for a last line `Answer: ...`; or
+            `"either"`, a box or, without a box, such a line, if prompts differ.
+        num_workers (`int`, *optional*): number of processes; by default, one for each core that this machine has
+            per rank, at most 16.
 
-    Logged by TRL: `math_reward/timed_out` and `math_reward/unanswered`, shares (0 to 1) of a rollout.
+    TRL logs `math_reward/timed_out` and `math_reward/unanswered`, the shares (0 to 1) of a rollout's completions.
 
     Raises:
-        `ValueError`: an argument outside its range.
+        `ValueError`: an argument is out of range.
     """
 
-    __name__ = "math_reward"  # TRL logs under this name
+    __name__ = "math_reward"  # TRL logs the reward under this name
 
     def __init__(
         self,
@@ -82,8 +83,8 @@ class MathReward:
         """Return the reward `correct` or `incorrect` for each completion; `None` if its solution is `None`.
 
         Args:
-            completions: texts or lists of messages.
-            solution: the gold answers, boxed or bare; in a worked solution the last box counts.
+            completions: strings or lists of messages.
+            solution: the gold answers, boxed or bare. In a worked solution the last box counts.
             log_extra, log_metric: functions of TRL that log a column and a number.
         """
         verdicts = self.judge(completions, solution)
@@ -131,7 +132,7 @@ def _verdict(answer: str | None, result: Any) -> Verdict:
     return Verdict(answer, False, timed_out=result is not None, vote=answer)
 
 
-# In the workers.
+# The functions below run in the workers.
 
 
 def _work(function: Callable[..., Any], *job: str) -> Any:

@@ -1,4 +1,4 @@
-r"""Reads numbers, as people and programs write them, as exact fractions.
+r"""Reads numbers in the notations of people and programs, as exact fractions. Examples are:
 
 `1,234`, `10\,000`, `4.5e33`, `1.77 \times 10^{-6}`, `3\frac{1}{2}`, `3 1/2`, `0.\overline{3}`, `101_{2}`, `62.5\%`,
 `-\frac{7}{2}`, `1.5 million`, `twenty-three`, `two thirds`.
@@ -18,11 +18,12 @@ SCALES = TABLE["scales"] | {name: Fraction(1, part) for name, part in TABLE["par
 
 
 class Number(NamedTuple):
-    """A number.
+    """A number that was read from text.
 
-    `step` is the unit of the last digit of a decimal with enough digits to be a rounded number, else 0.
+    `step` is the place value of the last digit if the number is a decimal with six or more significant digits, which
+    may be rounded. Otherwise it is 0.
 
-    `numeral` has the digits of a number in a `base`: `101` for `101_2`, whose value is 5.
+    `numeral` holds the digits as they are written in `base`, such as `101` for `101_2`, whose value is 5.
     """
 
     value: Fraction
@@ -41,7 +42,7 @@ FRACTION = rf"\\frac[~ ]*{PART}[~ ]*{PART}"
 
 
 def read_number(text: str) -> Number | None:
-    """Return the number if the whole of a normalized text is one, otherwise `None`."""
+    """Return the number if the whole of a normalized text is a number, otherwise `None`."""
     text = text.strip(" ~")
     if not text or len(text) > LARGEST_EXPONENT:
         return None
@@ -105,7 +106,7 @@ def _read_based(match: re.Match[str]) -> Number | None:
     digits = re.sub("[~ ]", "", match[1])
     try:
         return Number(Fraction(int(digits, base)), base=base, numeral=digits)
-    except ValueError:  # no base from 2 to 36, or a digit that it does not have
+    except ValueError:  # the base is not from 2 to 36, or it does not have such a digit
         return None
 
 
@@ -118,7 +119,7 @@ def _read_words(match: re.Match[str]) -> Number | None:
 
 
 def _value_of_words(words: list[str]) -> Fraction | None:
-    """Return the number that `words` name, as *one hundred five*, *1.5 million*, *two thirds*."""
+    """Return the number that `words` name, such as *one hundred five*, *1.5 million* or *two thirds*."""
     largest = max((word for word in words if word in SCALES), key=SCALES.__getitem__, default=None)
     if largest is not None:
         return _value_of_scale(words, words.index(largest))
@@ -132,14 +133,14 @@ def _value_of_words(words: list[str]) -> Fraction | None:
 
 
 def _value_of_scale(words: list[str], position: int) -> Fraction | None:
-    """Return the number that has its largest scale, as *million* or *thirds*, at a position of its words."""
+    """Return the number that `words` name. Their largest scale, such as *million* or *thirds*, is at `position`."""
     scale = SCALES[words[position]]
     count = _value_of_words(words[:position] or ["one"])
     rest = _value_of_words(words[position + 1 :] or ["zero"])
     if count is None or rest is None or rest >= scale:
         return None
     if words[position] == "half" and count > 1:
-        return count + scale  # three and a half
+        return count + scale  # as in *three and a half*
     return count * scale + rest
 
 

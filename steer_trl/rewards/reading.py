@@ -1,6 +1,7 @@
-r"""Reads an answer, before it is compared, as a number, measure, choice, list, interval, word or formula.
+r"""Turns an answer into a number, measure, choice, list, interval, word or formula, so that it can be compared.
 
-Each kind has a class. An answer of no other kind is a [`Formula`], which math-verify's parser reads (`formulas.py`).
+Each kind has a class. An answer that fits no other kind becomes a [`Formula`], which math-verify's parser reads
+(`formulas.py`).
 """
 
 import re
@@ -51,7 +52,7 @@ class Group(NamedTuple):
 
 
 class Equation(NamedTuple):
-    """The sides of `a=b=c` as texts, and the reading of the last side."""
+    """The sides of `a=b=c` as strings, and the reading of the last side."""
 
     sides: tuple[str, ...]
     value: "Reading"
@@ -69,7 +70,7 @@ class Approximation(NamedTuple):
 
 
 class Formula(NamedTuple):
-    """An answer of no other kind."""
+    """An answer that fits no other kind."""
 
     text: str
 
@@ -119,12 +120,12 @@ def read(answer: str) -> Reading:
 
 
 def read_normalized(text: str) -> Reading:
-    """Read a text that has been through `normalize_layout`."""
+    """Read a text that was normalized by `normalize_layout`."""
     return Formula(text) if len(text) > LONGEST else _read(text)
 
 
 def squash(text: str) -> str:
-    """Return a normalized text without gaps, marks of words and braces around single signs."""
+    """Return a normalized text without spaces, marks of words, dots, and braces around one character."""
     text = re.sub(r"[ ~«»]|\\cdot(?![A-Za-z])|\\text", "", text)
     return re.sub(r"([\^_])\{(\w)\}", r"\1\2", text)
 
@@ -162,7 +163,7 @@ def _read_measure(text: str) -> Reading | None:
 
 
 def _read_sum(text: str) -> Measure | None:
-    """Read a measure in several parts, as *2 feet 5 inches*, in the unit of the last; each part has its own unit."""
+    """Read a measure with several units, such as *2 feet 5 inches*, in the last of its units."""
     pieces = PARTS.split(text)
     if len(pieces) < 2:
         return None
@@ -204,7 +205,7 @@ def _read_equation(text: str) -> Reading | None:
 
 
 def _read_all_but(text: str) -> Group | None:
-    r"""Read the numbers of an interval but a few, as `x>1, x\ne2` or `\mathbb{R}\setminus\{2,3\}`, as a union."""
+    r"""Read an interval without some points, such as `x>1, x\ne2` or `\mathbb{R}\setminus\{2,3\}`, as a union."""
     match = ALL_BUT.fullmatch(text)
     if match is None:
         return None
@@ -222,7 +223,7 @@ def _read_all_but(text: str) -> Group | None:
 
 
 def _read_ratio(text: str) -> Group | None:
-    """Read `2:3:5` as a tuple; a ratio of two numbers is a fraction."""
+    """Read a ratio of three or more numbers, such as `2:3:5`, as a tuple. A ratio of two numbers is a fraction."""
     parts = split(text, ":")
     return Group("()", tuple(map(_read, parts))) if len(parts) > 2 else None
 
@@ -261,7 +262,7 @@ def _read_brackets(text: str) -> Reading | None:
 
 
 def _read_element(text: str) -> Reading | None:
-    """Read `x \\in (0,1)`."""
+    """Read an element of a set, such as `x \\in (0,1)`, as the set."""
     element = re.fullmatch(rf"({VARIABLE.pattern})[ ~]*\\in(?![A-Za-z])(.+)", text)
     if element is None:
         return None
@@ -326,7 +327,7 @@ def split(text: str, separator: str) -> list[str]:
 
 
 def _is_enclosed(text: str) -> bool:
-    """Return whether the bracket at the beginning of a text is closed by its last sign."""
+    """Return whether the bracket that opens a text is closed only at the end of the text."""
     depth = 0
     for match in re.finditer(BRACKETS, text):
         depth += 1 if match["opening"] else -1

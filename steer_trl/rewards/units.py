@@ -32,9 +32,9 @@ def registry() -> pint.UnitRegistry:
 
 @lru_cache(maxsize=4096)
 def read_unit(text: str) -> str | None:
-    """Return what pint calls the unit that a text names, `""` for a label, `None` if it is neither.
+    """Return pint's name of the unit in a text, `""` for a label, or `None` if the text is neither.
 
-    Without a gap that LaTeX prints, single letters are variables: `3 m` is 3m.
+    Without a space that LaTeX prints, single letters are variables, so that `3 m` is read as 3m.
     """
     bare = text.strip(" ~")
     is_tight = text == bare and text[:1].isalpha()
@@ -53,7 +53,7 @@ def read_unit(text: str) -> str | None:
 
 
 def find_unit(word: str) -> str | None:
-    """Return the spelling with which pint reads a word or symbol as a unit, `None` if pint knows no such unit."""
+    """Return the spelling with which pint reads a word or symbol as a unit, or `None` if pint has no such unit."""
     name = word.strip("«».")
     if name.lower() in LABELS | MATHEMATICAL or (len(name) == 2 and name == word and name not in TIGHT):
         return None
@@ -65,7 +65,7 @@ def find_unit(word: str) -> str | None:
 
 
 def _is_label(word: str) -> bool:
-    """Return whether a word in a text counts things."""
+    """Return whether a word, such as *apples*, can name counted objects."""
     parts = word.strip("«».").lower().split("-")
     return word[0] == "«" and len(word) > 3 and not MATHEMATICAL.intersection(parts)
 
@@ -79,7 +79,7 @@ def _check(unit: str) -> str | None:
 
 
 def convert(value: float, unit: str, other: str) -> float | None:
-    """Return `value` converted from `unit` to the `other` unit, `None` if they measure different quantities."""
+    """Convert `value` from `unit` to the unit `other`. Return `None` if the units measure different quantities."""
     if unit == other:
         return value
     try:

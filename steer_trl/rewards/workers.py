@@ -1,17 +1,17 @@
-"""A pool of worker processes, which are killed when their job misses its deadline.
+"""A pool of worker processes. A process is killed when its job misses the deadline.
 
-A thread cannot be stopped, a signal's handler is not run inside one long operation of the interpreter, and
-math-verify's own deadline exists in the main thread only. A process can be killed, and Pebble's pool replaces it.
-Loky starts the processes. It does not fork, because this process may hold a GPU, threads and much memory, and it does
-not run the user's script a second time, as `multiprocessing` would.
+A thread cannot be stopped, a signal handler does not run during one long operation of the interpreter, and
+math-verify's own deadline works in the main thread only. A process can be killed, and Pebble's pool replaces it.
+Loky starts the processes. It does not fork, because this process may hold a GPU, threads and much memory. It does not
+run the user's script a second time either, as `multiprocessing` would.
 
 The deadline is in seconds of CPU time that the job itself uses, so that a result does not depend on the load of the
-machine. A timer of the kernel ends the process by a signal without a handler. A process that is stopped or blocked is
-ended by a limit of wall-clock time, which is twenty times as long. A job that fails is tried once more while no other
-job runs.
+machine. A kernel timer ends the process with a signal that has no handler. A process that is stopped or blocked is
+ended by a wall-clock limit, which is twenty times as long. A job that fails is tried once more while no other job
+runs.
 
 No job may take more than its worker's share of the machine's memory. A worker whose memory has grown, because
-math-verify and SymPy cache what they compute, is replaced before its next job.
+math-verify and SymPy cache their results, is replaced before its next job.
 """
 
 import os
@@ -30,24 +30,24 @@ from pebble import ProcessExpired, ProcessPool
 
 from steer_trl.exceptions import CannotContinueError
 
-MEMORY_LIMITS = 2**29, 2**32  # bytes of address space a worker may take, at least and at most
-GROWTH = 2**27  # bytes a worker may hold on to between jobs; 11 MB are usual
-OUTGROWN = 77  # exit code of a worker that holds more
+MEMORY_LIMITS = 2**29, 2**32  # the lowest and the highest limit on a worker's address space, bytes
+GROWTH = 2**27  # bytes by which a worker's memory may grow; 11 MB are usual
+OUTGROWN = 77  # exit code of a worker whose memory has grown by more
 ATTEMPTS = 3
-SECOND_TRIES = 32  # of a call's jobs at most: each may take its whole deadline, and nothing else runs meanwhile
+SECOND_TRIES = 32  # at most per call, because each can take its whole deadline while no other job runs
 
 
 class Workers:
     """A pool of processes that run `function`.
 
-    It starts with the first jobs, and again in a forked or unpickled copy.
+    The processes start with the first jobs. A forked or unpickled copy of the pool starts its own processes.
 
     Args:
         function (`Callable`): called with the arguments of each job.
-        warm_up (`Callable`): called once in each new process, before any deadline runs; if it raises, so does `map`.
+        warm_up (`Callable`): called once in each new process, before any deadline runs. If it raises, so does `map`.
         num_workers (`int`): number of processes.
-        timeout (`float`): seconds of CPU time that a job may take. The limit of wall-clock time is 20 times as
-            long, and at least 60 seconds. Windows has only a limit of wall-clock time, `timeout` seconds.
+        timeout (`float`): seconds of CPU time that a job may take. The wall-clock limit is 20 times as long,
+            and at least 60 seconds.
     """
 
     _pool: ProcessPool | None
@@ -61,19 +61,19 @@ class Workers:
         self._forget_pool()
 
     def map(self, jobs: Iterable[tuple[Any, ...]]) -> list[Any]:
-        """Return the function's result for each job, which is a tuple of arguments.
+        """Return the result of `function` for each job. A job is a tuple of arguments.
 
-        The result of a job that missed its deadline or crashed its process twice is a `TimeoutError` or
-        `ProcessExpired`, which is not raised. No other job runs during the second try. Calls from several threads take
+        If a job misses its deadline or crashes its process twice, its result is a `TimeoutError` or `ProcessExpired`,
+        which is not raised. No other job runs during the second try. Calls from several threads take
         turns. Raises `RuntimeError` if the processes cannot be started, or die without a job.
         """
         jobs = list(jobs)
-        if self._process_id != os.getpid():  # after a fork the pool's threads are not here
+        if self._process_id != os.getpid():  # a forked process does not have the pool's threads
             self._forget_pool()
         with self._turn:
             results = self._try(jobs)
             failed = [i for i, result in enumerate(results) if isinstance(result, FAILURES)]
-            # Those that have not used their CPU time may well succeed now.
+            # Jobs that have not used up their CPU time come first, because they may well succeed now.
             failed.sort(key=lambda i: getattr(results[i], "exitcode", None) == -signal.SIGPROF)
             for i in failed[:SECOND_TRIES]:
                 results[i : i + 1] = self._try([jobs[i]])
@@ -94,7 +94,7 @@ class Workers:
                 }
                 for i, future in futures.items():
                     result = _result_of(future)
-                    if getattr(result, "exitcode", None) != OUTGROWN:  # else the job has not begun
+                    if getattr(result, "exitcode", None) != OUTGROWN:  # the job of an outgrown worker has not begun
                         results[i] = result
             except (BrokenProcessPool, RuntimeError) as error:
                 self.stop()
@@ -107,7 +107,7 @@ class Workers:
         return [results[i] for i in range(len(jobs))]
 
     def stop(self) -> None:
-        """End the processes; the next `map` starts new ones."""
+        """End the processes. The next `map` starts new ones."""
         with self._lock:
             if self._finalizer is not None and self._process_id == os.getpid():
                 self._finalizer()
@@ -138,7 +138,7 @@ class Workers:
 
 
 def default_num_workers() -> int:
-    """Return the number of cores per rank of the machine that this process may use; at least 1, at most 16."""
+    """Return the number of cores that this process may use per rank of the machine; at least 1, at most 16."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(16, cores // _ranks_here()))
 
@@ -171,7 +171,7 @@ def _end(pool: ProcessPool) -> None:
     pool.join()
 
 
-# In the workers.
+# The functions below run in the workers.
 
 
 _memory_at_start = 0
@@ -180,7 +180,7 @@ _memory_at_start = 0
 def _start(warm_up: Callable[[], None], limit: int | None) -> None:
     global _memory_at_start
     for number in (signal.SIGTERM, signal.SIGPROF, signal.SIGALRM):
-        signal.signal(number, signal.SIG_DFL)  # die at once, not when the interpreter gets round to it
+        signal.signal(number, signal.SIG_DFL)  # end at once, without waiting for the interpreter
     if limit is not None:
         import resource
 
@@ -191,7 +191,7 @@ def _start(warm_up: Callable[[], None], limit: int | None) -> None:
 
 
 def _memory() -> int:
-    """Return the bytes that this process has in memory; 0 if that is unknown."""
+    """Return the memory that this process uses, in bytes; 0 if it is unknown."""
     if sys.platform != "linux":
         return 0
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -201,7 +201,7 @@ def _run(function: Callable[..., Any], job: tuple[Any, ...], timeout: float, wal
     if _memory() > _memory_at_start + GROWTH:
         os._exit(OUTGROWN)
     signal.setitimer(signal.ITIMER_PROF, timeout)
-    # If nobody is left to kill this process, because the trainer itself was killed, the alarm does.
+    # If the trainer itself was killed, it cannot kill this process, but this alarm does.
     signal.setitimer(signal.ITIMER_REAL, 2 * wall_limit)
     try:
         return function(*job)
