@@ -1,9 +1,9 @@
 """Problems such as `3 5 7>26:`, solved by steps such as `3*7=21;21+5=26`.
 
 A problem has three numbers from 1 to 20, each to be used once, and the operations `+`, `-` and `*`. Every result is
-between 0 and 99. Every problem has at least four different correct solutions, so that solutions can be diverse. No
-set of three numbers is in two splits, so that a test problem cannot be solved by recalling the same numbers with a
-different target.
+between 0 and 99. Every problem has at least four different correct solutions, so that a collapse to one of them can be
+seen. No set of three numbers is in two splits, so that a test problem cannot be solved by recalling the same numbers
+with a different target.
 """
 
 import operator

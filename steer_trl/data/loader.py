@@ -235,5 +235,5 @@ def _finish(row: dict[str, Any], index: int, instruction: str, ids: list[str] | 
         "prompt": [*row["messages"], prompt],
         "solution": row["solution"],
         "source": row["source"],
-        "id": ids[index] if ids else str(index),  # the row number, if ids are not unique
+        "id": ids[index] if ids else str(index),  # the row number is the id if ids are not unique
     }

@@ -47,7 +47,7 @@ def read_rows(
         dataset = exact or load_dataset(**arguments)
     except (ValueError, StopIteration, OSError, DatasetsError) as error:
         reasons = [" ".join(str(one).split()).rstrip(".") for one in (error, error.__cause__) if one]
-        if isinstance(error, StopIteration) or "corresponds to no data" in reasons[0]:  # an empty file
+        if isinstance(error, StopIteration) or "corresponds to no data" in reasons[0]:  # the file is empty
             raise InvalidValueError(f"data set {name_or_path!r} has no rows. Check the file and the split.") from error
         where = " from the Hub" if is_of_hub else ""
         text = f"data set {name_or_path!r} cannot be loaded{where}: {': '.join(reasons)}."

@@ -45,7 +45,7 @@ ANSWERS: tuple[str, ...] = (
 )
 IDS = ("id", "unique_id", "problem_id", "extra_info")
 GOLD_KEYS = ("ground_truth", "target", "answer", "final_answer", "solution", "value")
-MEDIA = ("image", "img", "decoded_image", "pixel_values", "video", "audio")  # prefixes of names
+MEDIA = ("image", "img", "decoded_image", "pixel_values", "video", "audio")  # prefixes of column names
 
 NOT_ASKED = "whose conversation does not end with the user"
 WITH_IMAGE = "with an image"
@@ -133,7 +133,7 @@ def read_answer(answer: Any) -> str | None:
     if integer := re.fullmatch(r"(-?)0*(\d+?)(\.0+)?", answer):
         answer = integer[1] + integer[2]
     if measure := re.fullmatch(r"(-?[\d.,/]+)((?: +[A-Za-z]{3,})+)", answer):
-        answer = rf"{measure[1]}\text{{{measure[2]}}}"  # so that the words are not read as products
+        answer = rf"{measure[1]}\text{{{measure[2]}}}"  # `\text` keeps the words from being read as products
     return boxed(answer)
 
 

@@ -112,7 +112,10 @@ class Result:
 
 
 def in_words(found: Difference) -> str:
-    """Return `"higher"` or `"lower"`, if `hold_entropy` is compared with plain GRPO, or `"no difference seen"`."""
+    """Return the verdict in words: `"higher"`, `"lower"` or `"no difference seen"`.
+
+    The value of the run with `hold_entropy` is compared with the value of plain GRPO.
+    """
     return "no difference seen" if found.verdict == "not decided" else found.verdict
 
 

@@ -95,7 +95,7 @@ def work(folder: Path, names: list[str], flags: list[str], counted: str, total: 
             command = [sys.executable, "-m", "steer_trl.demo.work", name, *flags]
             process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
             processes[name] = stack.enter_context(process)
-            stack.callback(process.terminate)  # so that no process is left running after an error
+            stack.callback(process.terminate)  # this ends the process if an error is raised
             unit = counted.removeprefix("generated_")
             bars[name] = stack.enter_context(tqdm(total=total, desc=f"{name:>5}", unit=unit, unit_scale=True))
         while any(process.poll() is None for process in processes.values()):

@@ -5,12 +5,12 @@ p = c / n:
 
     MaxRL    (r - p) / p                                        arXiv 2602.02710
     F-GRPO   (1 - p)^gamma A,   for any advantage A             arXiv 2602.06717
-    pass@k   (r - p) C(n - c - 1, k - 1) / C(n - 1, k - 1)      arXiv 2508.10751, before its division by std
+    pass@k   (r - p) C(n - c - 1, k - 1) / C(n - 1, k - 1)      arXiv 2508.10751, before it is scaled
 
 Pass@k gives a subset of k completions the score 1 if any of them is correct, and 0 otherwise. The advantage of a
 completion is the mean score of the subsets that include it, minus the mean score of all subsets. This equals
 (n / k) (s - mean s), where s is the reward in theorem 2 of arXiv 2505.15201. For large n, the factor of r - p becomes
-F-GRPO's with gamma = k - 1.
+the factor of F-GRPO with gamma = k - 1.
 
 `correct` `[N]` holds r, or NaN for a completion that was not scored. Such a completion does not count in its group,
 and its advantage is 0.

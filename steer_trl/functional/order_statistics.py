@@ -22,7 +22,7 @@ def this_process(tensor: Shaped[Tensor, "*size"], operation: str) -> Shaped[Tens
 
 
 def all_ranks(tensor: Shaped[Tensor, "*size"], operation: str) -> Shaped[Tensor, "*size"]:
-    """Reduce `tensor` in place over all ranks by `operation`, `"sum"` or `"max"`. Collective."""
+    """Reduce `tensor` in place over all ranks with the `operation` `"sum"` or `"max"`. Collective."""
     if dist.is_available() and dist.is_initialized():
         dist.all_reduce(tensor, {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}[operation])
     return tensor

@@ -11,8 +11,8 @@ class TargetEntropyController:
     """A controller that opens STARE's gate while the entropy is below a target.
 
     It can also adapt the amplifying factor W and the attenuating factor M. H is the mean of the rollout's token
-    entropies. The controller is updated once per rollout, before any optimizer step (arXiv
-    2606.19236, as in the released controller):
+    entropies. The controller is updated once per rollout, before any optimizer step, as in the released code
+    of arXiv 2606.19236:
 
         gate = H < target                                                  (strict: equality closes)
         if adaptive:  W <- clip(W + step * sign(target - H), 1, amplify_max)

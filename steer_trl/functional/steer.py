@@ -71,10 +71,10 @@ def steer_weights(
         lambda_min (`float`): smallest weight, in (0, 1]. The paper recommends 0.6 to 0.8; 1 is exactly GRPO.
         mapping (`str`): `"exponential"`, `"linear"` or `"binary"`.
         lambda_max (`float`): largest weight of the linear mapping, at least `lambda_min`.
-        quantile (`float`): share of tokens that the binary mapping leaves alone, in [0, 1].
+        quantile (`float`): share of tokens that the binary mapping leaves unchanged, in [0, 1].
         signed (`bool`): let the linear and the binary mapping read Omega with its sign, as the paper prints them; the
             authors' code takes |Omega|.
-        floor (`float`): lower bound on max |Omega| in the exponential mapping: 0 in the paper, 0.02 as released.
+        floor (`float`): lower bound on max |Omega| in the exponential mapping: 0 in the paper, 0.02 in its code.
         statistic (`Range`, *optional*): the result of [`steer_statistic`] for the batch that these tokens
             belong to; by default, for these tokens alone. An x outside the range is clipped to it.
         tolerance (`float`): relative margin above the quantile within which the binary mapping still

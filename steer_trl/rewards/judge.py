@@ -121,7 +121,7 @@ def _values_of_gold(gold: Reading) -> Sequence[Reading]:
     return ()
 
 
-# The comparison of each kind, the outer kinds first.
+# The functions that compare readings of one kind. The outer kinds come first.
 
 
 def _is_equal_approximation(answer: Approximation, gold: Approximation) -> bool:
@@ -255,7 +255,7 @@ COMPARISONS: dict[type[Any], Callable[[Any, Any], bool]] = {
 
 
 def _is_equal_formula(answer: Reading, gold: Reading) -> bool:
-    """Compare numbers, words and formulas with each other."""
+    """Return whether two numbers, words or formulas are equal."""
     if isinstance(answer, Number) and isinstance(gold, Number):
         return _is_equal_number(answer, gold)
     if isinstance(answer, Word) and isinstance(gold, Word):

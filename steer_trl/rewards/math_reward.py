@@ -38,9 +38,9 @@ class MathReward:
         correct, incorrect (`float`): the two rewards; 1 and -1 in the STEER paper (section 5.1).
         timeout (`float`): seconds of CPU time that one answer may take.
         answer_format (`str`): `"boxed"`; `"answer_line"` if the prompt asks for a last line `Answer: ...`; or
-            `"either"`, a box or, without a box, such a line, if prompts differ.
-        num_workers (`int`, *optional*): number of processes; by default, one for each core that this machine has
-            per rank, at most 16.
+            `"either"` if prompts differ, for the box or, without a box, such a line.
+        num_workers (`int`, *optional*): number of processes; by default, the number of this machine's cores per
+            rank, at most 16.
 
     TRL logs `math_reward/timed_out` and `math_reward/unanswered`, the shares (0 to 1) of a rollout's completions.
 

@@ -125,7 +125,7 @@ def read_normalized(text: str) -> Reading:
 
 
 def squash(text: str) -> str:
-    """Return a normalized text without spaces, marks of words, dots, and braces around one character."""
+    """Return a normalized text without spaces, marks around words, dots, and braces around one character."""
     text = re.sub(r"[ ~«»]|\\cdot(?![A-Za-z])|\\text", "", text)
     return re.sub(r"([\^_])\{(\w)\}", r"\1\2", text)
 

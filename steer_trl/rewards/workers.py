@@ -34,7 +34,7 @@ MEMORY_LIMITS = 2**29, 2**32  # the lowest and the highest limit on a worker's a
 GROWTH = 2**27  # bytes by which a worker's memory may grow; 11 MB are usual
 OUTGROWN = 77  # exit code of a worker whose memory has grown by more
 ATTEMPTS = 3
-SECOND_TRIES = 32  # at most per call, because each can take its whole deadline while no other job runs
+SECOND_TRIES = 32  # jobs per call, because each can take its whole deadline while no other job runs
 
 
 class Workers:
@@ -180,7 +180,7 @@ _memory_at_start = 0
 def _start(warm_up: Callable[[], None], limit: int | None) -> None:
     global _memory_at_start
     for number in (signal.SIGTERM, signal.SIGPROF, signal.SIGALRM):
-        signal.signal(number, signal.SIG_DFL)  # end at once, without waiting for the interpreter
+        signal.signal(number, signal.SIG_DFL)  # a signal ends the process without waiting for the interpreter
     if limit is not None:
         import resource
 

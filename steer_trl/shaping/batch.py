@@ -61,8 +61,8 @@ class TokenBatch:
     def entropy_change(self, exact: bool = False) -> Float32[Tensor, "B T"]:
         """Return Omega, the entropy change that a gradient step on each token causes.
 
-        With `exact`, Omega is computed from the `sensitivities`. Otherwise it is STEER's estimate. It is
-        NaN if an input is not finite.
+        With `exact`, Omega is computed from the `sensitivities`. Otherwise it is STEER's estimate. Omega
+        is NaN if an input is not finite.
         """
         return entropy_change(
             *(self.logps, self.old_logps, self.entropies, self.advantages),

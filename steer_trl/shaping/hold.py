@@ -7,7 +7,7 @@ bound of its strength and the gain of the controller (`Shaper.control`).
 Until the entropy falls below the level, the strength is 0 and the method has no effect. A relative level is a multiple
 of the run's initial entropy (`start_entropy.py`). Until the initial entropy is known, the strength is 0 as well. If
 all completions of each prompt get the same reward, all advantages are 0, and token weights cannot hold the entropy.
-The strength then rises to its bound, `hold_entropy/out_of_reach` counts the rollouts, and an alarm is raised.
+The strength then rises to its bound, `hold_entropy/out_of_reach` counts these rollouts, and an alarm is raised.
 """
 
 import logging
@@ -23,7 +23,7 @@ from steer_trl.validation import check_interval
 logger = logging.getLogger(__name__)
 
 HELD_BY = ("f_grpo", "stare")
-"""The default methods of a run with `hold_entropy`: F-GRPO gives hard problems more weight. STARE weights
+"""The default methods of a run with `hold_entropy`. F-GRPO gives hard problems more weight. STARE weights
 tokens, and `hold_entropy` adjusts STARE's strength."""
 
 

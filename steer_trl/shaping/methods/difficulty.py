@@ -11,7 +11,7 @@ A group has n scored completions, c of them correct, and p = c / n. r is 1 for a
 Use one of these methods if pass@k matters and prompts differ in difficulty. `maxrl` and `pass_at_k` replace the
 advantages, and refuse rewards with more than two values. `f_grpo` multiplies TRL's advantages and accepts any rewards.
 With `pass_at_k`, a group with fewer than k incorrect completions has advantages of 0, although dynamic sampling keeps
-it. We read only the abstracts and accounts by third parties, so the authors' gamma and k, and other changes in their
+it. We have read only the abstracts and third-party accounts, so the authors' gamma and k, and other changes in their
 runs, are not confirmed.
 """
 

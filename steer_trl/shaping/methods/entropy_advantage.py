@@ -1,4 +1,4 @@
-"""The entropy advantage, arXiv 2506.14758: a bonus for tokens at which the policy is uncertain, in every answer.
+"""The entropy advantage, arXiv 2506.14758: a bonus for uncertain tokens, in correct and incorrect answers.
 
     A_hat_it = A_i + min(alpha H_it, |A_i| / kappa)
 

@@ -9,9 +9,9 @@ R is the reward, and H is the entropy under the policy that generated the rollou
 a token there. The group has n correct and m incorrect completions, of which d_t and h_t are alive at t. A_hat =
 (r - mean) / (std + eps) over all tokens, or completions, of the group. GTPO gives uncertain tokens more
 credit in correct answers, and certain tokens more blame in incorrect ones. GRPO-S does the same with completions. Two
-replications standardise the tokens of correct and of incorrect answers separately, and it is not confirmed which the
-authors do. R has no weight of its own, because only its ratio to a matters. The authors' code was not found, and a =
-0.1 is from the replications. Use these methods if all completions of a group are often correct.
+replications standardise the tokens of correct and of incorrect answers separately, and it is not confirmed whether the
+authors do so. R has no weight of its own, because only its ratio to a matters. The authors' code was not found. The
+value a = 0.1 is from the replications. Use these methods if all completions of a group are often correct.
 
 GRPO-S clips the importance ratio s_i of a completion at 0.8 and 1.28, and averages over completions. s_i is the mean
 of the completion's token ratios, while TRL's is their geometric mean. clip(s_i) A_i has the same gradient as unclipped

@@ -239,7 +239,7 @@ class Stare(Shaper[StareOptions]):
     def metrics(self) -> dict[str, float]:
         """Return the gate, the factors W and M, the target (nats), and whether adaptive factors are at their bounds.
 
-        The gate is NaN unless it is one for the whole rollout. The target is NaN if it is unknown or not used.
+        The gate is NaN unless the whole rollout has one gate. The target is NaN if it is unknown or not used.
         """
         controller = self.controller
         waits = self.args.stare_target_entropy_unit == "initial" and self.start.value is None
