@@ -1,6 +1,6 @@
-"""Checks names in a command before torch and TRL are imported.
+"""Checks the names in a command before torch and TRL are imported.
 
-A wrong name is therefore reported after a second. The names of methods are checked by the configuration.
+A wrong name is therefore reported after about a second. The names of methods are checked later, by the configuration.
 """
 
 import os
@@ -33,9 +33,9 @@ NEEDED = {
 
 @dataclass(frozen=True)
 class Command:
-    """The settings of a command line. Settings that were typed override those of the recipe.
+    """The settings of a command line. Settings in `typed` override those in `recipe`.
 
-    `unexpected` has the words before the first flag, which belong to no setting.
+    `unexpected` holds the words before the first flag, which belong to no setting.
     """
 
     typed: Mapping[str, list[str]]
@@ -43,19 +43,19 @@ class Command:
     unexpected: Sequence[str]
 
     def values(self, name: str) -> list[str]:
-        """Return the values of a setting; an empty list if it is not set."""
+        """Return the values of a setting, or an empty list if it is not set."""
         value = self.typed.get(name, self.recipe.get(name))
         return (
             [] if value is None else [str(one) for one in as_tuple(value if isinstance(value, list) else str(value))]
         )
 
     def value(self, name: str) -> str:
-        """Return the value of a setting that takes one value; an empty string if it is not set."""
+        """Return the value of a setting that takes one value, or an empty string if it is not set."""
         return next(iter(self.values(name)), "").strip()
 
 
 def check_names(command: str, arguments: Sequence[str]) -> None:
-    """Raise one error with all complaints if names in a command are missing or wrong."""
+    """Raise one error with all complaints if settings are missing or names in a command are wrong."""
     is_first_process = os.environ.get("RANK", "0") == "0"
     if command not in NEEDED or {*HELP, "--list"} & {*arguments} or not is_first_process:
         return
@@ -122,7 +122,7 @@ def benchmark_complaints(specification: str) -> list[str]:
 
 
 def model_complaints(name: str, revision: str | None = None) -> list[str]:
-    """Return a complaint about a model that is neither in a folder here nor on the Hub."""
+    """Return a complaint if a model is neither in a local folder nor on the Hub."""
     path = Path(name).expanduser()
     if not name:
         return []
@@ -146,7 +146,8 @@ def _hub_complaints(name: str, revision: str | None) -> list[str]:
             return []
         if any(file_exists(name, file, revision=revision) for file in MODELS):
             return []
-    except GatedRepoError:  # the model exists, and Transformers explains how to get access
+    except GatedRepoError:
+        # The model exists, and Transformers will explain how to get access.
         return []
     except (OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split()).partition(". ")[0]
@@ -155,7 +156,7 @@ def _hub_complaints(name: str, revision: str | None) -> list[str]:
 
 
 def folder_complaints(output_dir: str, resume: str) -> list[str]:
-    """Return a complaint if `output_dir` holds another run, or `resume` is no checkpoint."""
+    """Return a complaint if `output_dir` holds another run, or if `resume` names no complete checkpoint."""
     folder = Path(output_dir)
     found = find_run_files(folder, (*MODELS, LOGS)) if output_dir else []
     names = ", ".join(path.name for path in found[:3])

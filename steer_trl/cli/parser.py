@@ -1,4 +1,7 @@
-"""The parser of `train` and `eval`: the command line overrides the recipe, which overrides the defaults."""
+"""Parses the settings of `train` and `eval`.
+
+The command line overrides the recipe, which overrides the defaults.
+"""
 
 import json
 import os
@@ -17,7 +20,7 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
 
 ONE_OR_SEVERAL = ("report_to", "advantage_shaping")
-"""Settings whose value is a string or a list. The parser of Transformers accepts only a string for them."""
+"""Settings that take a string or a list. The parser of Transformers would accept only a string for them."""
 RESUME = (
     "true for the last complete checkpoint in output_dir, auto for the same if there is one and step 0 otherwise, or "
     "the folder of a checkpoint"
@@ -38,7 +41,7 @@ def print_summary(parser: ArgumentParser, groups: Mapping[str, Iterable[str]]) -
     """
     width = min(get_terminal_size().columns, 119)
     # A boolean setting has two actions with the same `dest`, first `--NAME` and then `--no_NAME`. The dictionary keeps
-    # the last one that it is given, so the order is reversed to keep `--NAME`.
+    # the last of them, so the order is reversed to keep `--NAME`.
     actions = {action.dest: action for action in reversed(parser._actions)}
     lines = [f"usage: {parser.usage}"]
     for title, names in groups.items():
@@ -58,20 +61,20 @@ def _summarize(action: Action) -> str:
 
 
 def parse_resume(value: str | None) -> str | bool | None:
-    """Convert the text of the setting `resume_from_checkpoint` to the value that the trainer expects."""
+    """Convert the string given for `resume_from_checkpoint` to the value that the trainer expects."""
     return {"true": True, "false": None, "auto": "auto"}.get(str(value).lower(), value)
 
 
 class RecipeParser(OneLineParser, TrlParser):
-    """TRL's parser, except that `--config` takes a recipe, which can extend other recipes."""
+    """TRL's parser, but with recipes for `--config`. A recipe can extend other recipes."""
 
     def __init__(self, dataclass_types: Iterable[Any], **named: Any) -> None:
         super().__init__(dataclass_types, allow_abbrev=False, **named)
         for action in self._actions:
             if action.dest in ONE_OR_SEVERAL:
                 action.nargs = "+"
-            # The help text of Transformers does not describe the values of `resume_from_checkpoint`, because
-            # Transformers leaves it to training scripts to use them.
+            # Transformers does not describe the values of `resume_from_checkpoint` in its help, because it leaves
+            # their use to training scripts.
             if action.dest == "resume_from_checkpoint":
                 action.help = RESUME
 
@@ -94,7 +97,7 @@ class RecipeParser(OneLineParser, TrlParser):
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
         """Return the settings of a recipe.
 
-        A subclass may drop settings that the command line `args` replaces.
+        A subclass may drop settings that `args`, the command line, replaces.
         """
         return load_recipe(path)
 
@@ -107,10 +110,10 @@ class RecipeParser(OneLineParser, TrlParser):
         return known, unknown
 
     def _to_words(self, name: str, value: Any) -> list[str]:
-        """Return a recipe's setting as words of a command line.
+        """Return a setting from a recipe as words of a command line.
 
         The result is empty for `null`, which stands for the default. It is also empty for a value that words cannot
-        express, such as a mapping. The value is then made the default of the flag.
+        express, such as a mapping. Such a value becomes the default of the flag.
         """
         action = self._option_string_actions.get(f"--{name}")
         if value is None:
@@ -121,7 +124,7 @@ class RecipeParser(OneLineParser, TrlParser):
             return []
         if isinstance(value, list):
             return [f"--{name}", *map(str, value)]
-        # YAML reads the word `no` as false, but it is one of the choices here.
+        # YAML reads the word `no` as false, but `no` is one of this setting's choices.
         if value is False and action is not None and action.choices:
             return [f"--{name}", "no"]
         return [f"--{name}={value if isinstance(value, str) else json.dumps(value)}"]

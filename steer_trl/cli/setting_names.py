@@ -1,7 +1,7 @@
-"""Names of settings, read from the source files that define them.
+"""Reads the names of settings from the source files that define them.
 
-Importing the configuration of TRL takes ten seconds, and reading its source a tenth of one. A misspelt setting is
-therefore reported before anything is imported.
+Importing TRL's configuration takes ten seconds, but reading its source takes only a tenth of a second. A misspelt
+setting is therefore reported before TRL is imported.
 """
 
 import re
@@ -17,9 +17,9 @@ TRAIN = (
 )
 FILES = {"train": TRAIN, "eval": ("steer_trl/cli/eval_arguments.py",)}
 FIELD = re.compile(r"^    (\w+): ", re.MULTILINE)
-"""A field of a dataclass, as its source has it."""
+"""Matches a field of a dataclass in its source code."""
 FLAGS = {"config", "accelerate_config", "num_processes"}
-"""Flags that are no fields."""
+"""Flags of the command line that are not fields of a configuration."""
 ALIASES = {
     "batch_size": ("per_device_train_batch_size",),
     "data": ("dataset_name", "benchmarks"),
@@ -45,7 +45,7 @@ ALIASES = {
 }
 """Maps names that other trainers use to the settings that may be meant.
 
-If a user gives such a name, the first of the settings that the command has is suggested.
+If a user gives such a name, the first of these settings that the command has is suggested.
 """
 
 
@@ -62,9 +62,10 @@ def read_names(command: str) -> set[str]:
 
 
 def misspelt_complaints(command: str, given: Iterable[str]) -> list[str]:
-    """Return complaints about given names that are no settings, but resemble one.
+    """Return complaints about names in `given` that are not settings but resemble one.
 
-    A name that resembles none is left to the parser: a later version of TRL may define it in another file.
+    A name that resembles no setting is left to the parser, because a later version of TRL may define it in a different
+    file.
     """
     known = read_names(command)
     complaints = []
