@@ -1,9 +1,9 @@
 """Warnings about settings that make the scored policy differ from the sampling policy.
 
-Truncated sampling (`top_p`, `top_k`, `min_p`): the trainer computes log-probabilities and entropies over the whole
-vocabulary, but vLLM computes log-probabilities over the tokens that sampling keeps. Before TRL 1.17, the importance
-ratio is therefore too small by a factor equal to the total probability of the kept tokens (trl issue 6789).
-Dropout: each forward pass uses a different subnetwork (trl issue 3500).
+With truncated sampling (`top_p`, `top_k`, `min_p`), the trainer computes log-probabilities and entropies over the
+whole vocabulary, but vLLM computes log-probabilities over the tokens that sampling keeps. Before TRL 1.17, the
+importance ratio is therefore too small by a factor equal to the total probability of the kept tokens (trl issue 6789).
+With dropout, each forward pass uses a different subnetwork (trl issue 3500).
 """
 
 import logging

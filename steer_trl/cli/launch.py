@@ -45,7 +45,7 @@ def launch(engine: Path, num_processes: int, arguments: list[str]) -> None:
 
     If a process fails, exit with the exit code of the first process that failed.
     """
-    # The processes print their errors themselves. The launcher's log would repeat the errors.
+    # The launcher's log is silenced, because it would repeat the errors that the processes print.
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     command = ["--config_file", str(engine), "--num_processes", str(num_processes)]
     if read_yaml(engine).get("use_cpu"):

@@ -19,7 +19,7 @@ from steer_trl.validation import as_tuple, did_you_mean, refuse
 HELP = ("-h", "--help", "--help-all")
 MODELS = ("config.json", "adapter_config.json")
 CHECKPOINT_STATE = "trainer_state.json"
-"""The file that Transformers writes last, so that a checkpoint without it is incomplete."""
+"""The file of a checkpoint that Transformers writes last. A checkpoint without it is incomplete."""
 MODEL = "the folder of a saved model, or its name on the Hub"
 NEEDED = {
     "train": {
