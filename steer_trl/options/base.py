@@ -148,18 +148,18 @@ class ShapingConfig(GRPOConfig):
     shaping_scope: Annotated[
         str,
         Setting(
-            "What a token is compared with: the whole optimizer 'step' on all ranks, using the old policy's "
-            "log-probabilities and entropies; 'exact_step' uses the current policy's; 'micro_batch' is one "
-            "micro-batch on one rank, as in the authors' code.",
+            "Which tokens are compared: 'step' compares all of an optimizer step, on all ranks, as the policy that "
+            "generated them scores them; 'exact_step' the same, as the current policy scores them; 'micro_batch' only "
+            "those of one micro-batch on one rank, as in the authors' code.",
             choices=("step", "exact_step", "micro_batch"),
         ),
     ] = "step"
     hold_entropy: Annotated[
         float | None,
         Setting(
-            "Keep the rollouts' mean entropy from falling below this level, in the unit of hold_entropy_unit, by the "
-            "strength of the method in use, which is 0 as long as a run stays above the level by itself. Unset: leave "
-            "the entropy to the method.",
+            "Keep the rollouts' mean entropy from falling below this level, in the unit of hold_entropy_unit. This "
+            "moves the strength of a method, which is 0 while the entropy is above the level. Unset: do not hold the "
+            "entropy.",
             "(0, inf)",
         ),
     ] = None
@@ -175,8 +175,8 @@ class ShapingConfig(GRPOConfig):
     hold_entropy_final: Annotated[
         float | None,
         Setting(
-            "Let the level fall: what it is at the end of the training, in the unit of hold_entropy and at most that. "
-            "Unset: it stays.",
+            "Level at the end of the training, in the unit of hold_entropy and at most as high. Unset: the level does "
+            "not change.",
             "(0, inf)",
             needs={"hold_entropy": "(0, inf)"},
         ),
@@ -193,9 +193,9 @@ class ShapingConfig(GRPOConfig):
     skip_padding: Annotated[
         bool | None,
         Setting(
-            "Compute no padding: a pass sees the columns that have tokens, and the completions of an optimizer step "
-            "are ordered by length. The update is the same but for rounding; set it alike in two runs that are to be "
-            "equal to the last bit. Unset: with a method, and not with 'none'."
+            "Run the model without padding, and order the completions of an optimizer step by length. Except for "
+            "rounding the update is the same. Give it the same value in two runs that should be equal to the last "
+            "bit. Unset: true with a method, false with 'none'."
         ),
     ] = None
     shaping_options: Annotated[
@@ -231,5 +231,5 @@ class CorrectnessOptions(ShapingConfig):
 
     correct_threshold: Annotated[
         float,
-        Setting("A completion is correct where its reward is above this: 0 fits 0/1 and -1/1.", "(-inf, inf)"),
+        Setting("A completion is correct if its reward is above this; 0 fits 0/1 and -1/1.", "(-inf, inf)"),
     ] = 0.0

@@ -32,8 +32,8 @@ class RunOptions(ShapingConfig):
     log_tokens: Annotated[
         int,
         Setting(
-            "Every so many optimizer steps, write single tokens with all their numbers to _logs/tokens; 0 for never. "
-            "It takes about 130 bytes per token.",
+            "Optimizer steps between two exports of single tokens, with all their numbers, to _logs/tokens; 0 for "
+            "none. A token takes about 130 bytes.",
             "[0, inf)",
             needs={"run_log": True},
         ),
@@ -48,9 +48,9 @@ class RunOptions(ShapingConfig):
     max_generated_tokens: Annotated[
         int | None,
         Setting(
-            "End the run with the rollout that brings the generated tokens of all ranks, those of dropped groups "
-            "included, to this number; the end is evaluated and saved where the run is. Unset: max_steps alone "
-            "decides.",
+            "End the run after the rollout in which the tokens generated on all ranks, including dropped groups, "
+            "reach this number. A run that evaluates or saves also does so at this end. Unset: only max_steps or the "
+            "epochs end it.",
             "[1, inf)",
         ),
     ] = None
@@ -79,14 +79,14 @@ class SamplingOptions(ShapingConfig):
     dynamic_sampling_factor: Annotated[
         int,
         Setting(
-            "Prompts of an attempt, as a multiple of the prompts of a rollout. With 0 an attempt has as many as are "
-            "missing, over the share that was informative.",
+            "Prompts of an attempt, as a multiple of the prompts of a rollout. With 0 it follows from the number of "
+            "missing groups and the share that was informative.",
             "[0, inf)",
             needs=RESAMPLE,
         ),
     ] = 1
     dynamic_sampling_max_attempts: Annotated[
-        int, Setting("The most attempts for a rollout.", "[1, inf)", needs=RESAMPLE)
+        int, Setting("Maximum number of attempts for a rollout.", "[1, inf)", needs=RESAMPLE)
     ] = 10
     dynamic_sampling_surplus: Annotated[
         str,

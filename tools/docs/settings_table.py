@@ -26,7 +26,7 @@ def tables() -> str:
     rows: dict[str, list[str]] = {}
     for part in dict.fromkeys([ShapingConfig, *SteerGRPOConfig.__mro__]):
         about = " ".join((part.__doc__ or "").split()).rstrip(".")
-        title = "Settings of the methods, by whose names they begin" if about.startswith("Settings of `") else about
+        title = "Settings of single methods" if about.startswith("Settings of `") else about
         for name in (name for name in vars(part).get("__annotations__", {}) if name in own):
             rows.setdefault(title, []).append(row(name, own[name]))
     head = "| field | default, range | what |\n|---|---|---|\n"

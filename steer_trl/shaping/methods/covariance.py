@@ -124,7 +124,7 @@ class KlCovOptions(ShapingConfig):
     """Settings of `"kl_cov"`."""
 
     kl_cov_fraction: Annotated[
-        float, Setting("Share of the tokens that are held; 0.0002 for 32B models.", "[0, 1]", off=0)
+        float, Setting("Share of the tokens that are pulled back; 0.0002 for 32B models.", "[0, 1]", off=0)
     ] = 0.002
     kl_cov_coef: Annotated[float, Setting("Weight of the penalty; 0 is GRPO without clipping.", "[0, inf)", off=0)] = (
         1.0

@@ -77,7 +77,7 @@ class FGrpoOptions(CorrectnessOptions):
     """Settings of `"f_grpo"`."""
 
     f_grpo_gamma: Annotated[
-        float, Setting("gamma: how much less a group counts that is mostly correct.", "[0, inf)", off=0)
+        float, Setting("gamma: how strongly mostly correct groups are weighted down.", "[0, inf)", off=0)
     ] = 1.0
 
 
@@ -97,7 +97,7 @@ class PassAtKOptions(CorrectnessOptions):
     """Settings of `"pass_at_k"`."""
 
     pass_at_k: Annotated[
-        int, Setting("k: tries of which one must be correct; below num_generations, 1 is GRPO.", "[1, inf)", off=1)
+        int, Setting("k: tries of which one must be correct; < num_generations. 1 is GRPO.", "[1, inf)", off=1)
     ] = 4
 
 

@@ -30,7 +30,7 @@ class EntropyBonusOptions(ShapingConfig):
     entropy_bonus_coef: Annotated[
         float,
         Setting(
-            "c: how much a nat of mean entropy is worth in the loss, TRL's entropy_coef; below 0 entropy is spent. "
+            "c: weight of the mean entropy (nats) in the loss, TRL's entropy_coef; below 0 the entropy falls. "
             "hold_entropy moves it.",
             "[-0.2, 0.2]",
             needs={"hold_entropy": None},

@@ -34,7 +34,8 @@ class EntropyChangeOptions(ShapingConfig):
     entropy_change_strength: Annotated[
         float,
         Setting(
-            "How far a weight can be from 1: above 0 tokens that raise the entropy gain, below 0 they lose.",
+            "Largest distance of a weight from 1. Above 0, tokens that raise the entropy get more weight; below 0, "
+            "they get less.",
             "[-1, 1]",
             needs={"hold_entropy": None},
         ),

@@ -43,7 +43,7 @@ class GtpoOptions(CorrectnessOptions):
     """Settings of `"gtpo"` and of `"grpo_s"`."""
 
     gtpo_entropy_weight: Annotated[
-        float, Setting("a: weight of the entropy's share beside the reward.", "[0, inf)")
+        float, Setting("a: weight of the entropy term beside the reward.", "[0, inf)")
     ] = 0.1
 
 

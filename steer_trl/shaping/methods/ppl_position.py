@@ -32,7 +32,7 @@ class PplOptions(ShapingConfig):
     ppl_alpha: Annotated[
         float,
         Setting(
-            "What one standard deviation of ln PPL takes away, never the sign of an advantage; 0 is GRPO.",
+            "Share of an advantage that one standard deviation of ln PPL takes away; 0 is GRPO.",
             f"[0, {1 / LARGEST_SCORE})",
             off=0,
         ),

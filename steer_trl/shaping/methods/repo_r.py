@@ -28,7 +28,7 @@ class RepoROptions(ShapingConfig):
     repo_r_zeta: Annotated[
         float,
         Setting(
-            "Weight per nat of surprisal; 0 is GRPO, below 0 entropy is spent. hold_entropy moves it.",
+            "zeta: weight per nat of surprisal; 0 is GRPO, below 0 the entropy falls. hold_entropy moves it.",
             "[-1, 1]",
             needs={"hold_entropy": None},
         ),

@@ -50,14 +50,14 @@ class StareOptions(ShapingConfig):
     stare_top_fraction: Annotated[
         float,
         Setting(
-            "P: share of each side's tokens, by surprisal, that counts as surprising; 0 selects nothing.",
+            "P: share of the tokens with positive, and of those with negative advantage, that counts as surprising.",
             "[0, 1]",
         ),
     ] = 0.1
     stare_amplify: Annotated[
         float,
         Setting(
-            "W. The paper: 1.1 for 7B models, 1.05 for 14B and 32B. hold_entropy moves it.",
+            "W, which amplifies. The paper has 1.1 for 7B models, 1.05 for 14B and 32B. hold_entropy moves it.",
             "[1, inf)",
             needs={"stare_variant": AMPLIFYING, "hold_entropy": None},
         ),
@@ -65,7 +65,7 @@ class StareOptions(ShapingConfig):
     stare_attenuate: Annotated[
         float,
         Setting(
-            "M. The paper: 0.9 for 7B models, 0.95 for 14B and 32B. hold_entropy moves it.",
+            "M, which attenuates. The paper has 0.9 for 7B models, 0.95 for 14B and 32B. hold_entropy moves it.",
             "(0, 1]",
             needs={"stare_variant": ATTENUATING, "hold_entropy": None},
         ),
@@ -73,8 +73,9 @@ class StareOptions(ShapingConfig):
     stare_gate: Annotated[
         str | None,
         Setting(
-            "What is compared with the target: the rollout's mean entropy ('batch'), each 'sample''s, each "
-            "'token''s, or nothing: the gate is always open ('none'). Unset: 'batch', or with hold_entropy 'none'.",
+            "Which entropy is compared with the target: the mean of the rollout ('batch'), of each completion "
+            "('sample') or of each token ('token'); 'none': the gate is always open. Unset: 'batch', or with "
+            "hold_entropy 'none'.",
             choices=("batch", "sample", "token", "none"),
         ),
     ] = None
@@ -97,7 +98,7 @@ class StareOptions(ShapingConfig):
     stare_adaptive: Annotated[
         bool,
         Setting(
-            "Whether W and M move at each rollout, up while the entropy is below the target and back while above.",
+            "Move W and M at each rollout: away from 1 while the entropy is below the target, back while it is above.",
             needs=COMPARED,
         ),
     ] = False

@@ -48,9 +48,9 @@ class SteerOptions(ShapingConfig):
     steer_form: Annotated[
         str,
         Setting(
-            "How the change is estimated: 'paper' (Eq. 9 with the clip indicator of Eq. 6), 'released' (the authors' "
-            "code: one factor 1 - pi, no indicator, rollout entropies, floor 0.02), or not at all: 'exact' (all of "
-            "the vocabulary considered, for one more pass of the LM head).",
+            "How the change is computed: 'paper' estimates it by Eq. 9 with the clip indicator of Eq. 6; 'released' "
+            "as the authors' code does (one factor 1 - pi, no indicator, rollout entropies, floor 0.02); 'exact' "
+            "takes the whole vocabulary, with one more pass of the LM head.",
             choices=("paper", "released", "exact"),
         ),
     ] = "paper"
@@ -64,7 +64,7 @@ class SteerOptions(ShapingConfig):
     steer_signed: Annotated[
         bool,
         Setting(
-            "Read the change with its sign, as the paper prints it; the code takes |Omega|.",
+            "Use the change with its sign, as the paper prints it; the authors' code takes |Omega|.",
             needs={"steer_mapping": ("linear", "binary")},
         ),
     ] = False

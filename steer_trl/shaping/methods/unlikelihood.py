@@ -28,7 +28,7 @@ class UnlikelihoodOptions(ShapingConfig):
     """Settings of `"unlikelihood"`."""
 
     unlikelihood_beta: Annotated[
-        float, Setting("What the likeliest correct answer loses, about; 0 is GRPO.", "[0, 1]", off=0)
+        float, Setting("About what share the likeliest correct answer loses; 0 is GRPO.", "[0, 1]", off=0)
     ] = 0.25
 
 
