@@ -42,9 +42,9 @@ EPSILON_LOW, EPSILON_HIGH = 0.2, 0.28
 class GtpoOptions(CorrectnessOptions):
     """Settings of `"gtpo"` and of `"grpo_s"`."""
 
-    gtpo_entropy_weight: Annotated[
-        float, Setting("a: weight of the entropy term beside the reward.", "[0, inf)")
-    ] = 0.1
+    gtpo_entropy_weight: Annotated[float, Setting("a: weight of the entropy term beside the reward.", "[0, inf)")] = (
+        0.1
+    )
 
 
 class ByEntropy(Shaper[GtpoOptions]):
