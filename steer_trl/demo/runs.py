@@ -5,15 +5,16 @@ evaluation. The same command continues an interrupted demonstration, and skips t
 """
 
 import json
+import multiprocessing
 import os
 import shutil
-import subprocess
 import sys
 import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tqdm.auto import tqdm
 
@@ -87,25 +88,39 @@ def work(folder: Path, names: list[str], flags: list[str], counted: str, total: 
     Each model has a progress bar, which follows the value logged as `counted` up to `total`.
     """
     names = [name for name in names if not (folder / name / TEST / COLD / SUMMARY).exists()]
-    environment = os.environ | ENVIRONMENT
+    # All processes are forked from one that has imported torch and TRL, so that the imports are paid for once.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["steer_trl.demo.work"])
     with ExitStack() as stack:
-        processes, bars = {}, {}
-        for name in names:
-            output = stack.enter_context((folder / f"{name}.txt").open("a"))
-            command = [sys.executable, "-m", "steer_trl.demo.work", name, *flags]
-            process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
-            processes[name] = stack.enter_context(process)
+        stack.enter_context(patch.dict(os.environ, ENVIRONMENT))
+        unit = counted.removeprefix("generated_")
+        bars = {
+            name: stack.enter_context(tqdm(total=total, desc=f"{name:>5}", unit=unit, unit_scale=True))
+            for name in names
+        }
+        processes = {name: context.Process(target=work_in, args=(folder, name, flags)) for name in names}
+        for process in processes.values():
+            process.start()
             stack.callback(process.terminate)  # this ends the process if an error is raised
-            unit = counted.removeprefix("generated_")
-            bars[name] = stack.enter_context(tqdm(total=total, desc=f"{name:>5}", unit=unit, unit_scale=True))
-        while any(process.poll() is None for process in processes.values()):
+        while any(process.is_alive() for process in processes.values()):
             time.sleep(SECONDS)
             for name, bar in bars.items():
                 show(bar, folder / name, counted)
     for name, process in processes.items():
-        if process.returncode:
+        if process.exitcode:
             said = (folder / f"{name}.txt").read_text()[-2000:]
             raise CannotContinueError(f"{name} failed. {folder / name}.txt ends in:\n\n{said}")
+
+
+def work_in(folder: Path, name: str, flags: list[str]) -> None:
+    """Run [`~steer_trl.demo.work.main`] in `folder`. What it prints is appended to `NAME.txt` there."""
+    from steer_trl.demo.work import main
+
+    os.chdir(folder)
+    with Path(f"{name}.txt").open("a") as output:
+        os.dup2(output.fileno(), sys.stdout.fileno())
+        os.dup2(output.fileno(), sys.stderr.fileno())
+    main(name, *flags)
 
 
 def show(bar: Any, folder: Path, counted: str) -> None:
