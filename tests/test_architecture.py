@@ -73,7 +73,7 @@ BUDGET = {
     "cli": 11610,
     "countdown": 1255,
     "data": 4370,
-    "demo": 2590,
+    "demo": 2700,
     "diagnostics": 4540,
     "diagnostics/keys": 470,
     "evaluation": 10410,

@@ -4,8 +4,8 @@ from matplotlib.figure import Figure
 
 from steer_trl import runlog
 from steer_trl.curves import series
+from steer_trl.demo.folders import GRPO, HELD, START, TEST
 from steer_trl.demo.result import Result
-from steer_trl.demo.runs import GRPO, HELD, START, TEST
 from steer_trl.diagnostics.keys import names
 from steer_trl.evaluation.records import SUMMARY
 

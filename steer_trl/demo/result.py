@@ -12,7 +12,7 @@ from typing import Any
 
 from steer_trl import runlog
 from steer_trl.curves import series
-from steer_trl.demo.runs import COLD, GRPO, HELD, TEST
+from steer_trl.demo.folders import COLD, GRPO, HELD, TEST
 from steer_trl.diagnostics.keys import names
 from steer_trl.evaluation.comparison import Difference, compare_values
 from steer_trl.evaluation.folders import compare_evaluations, read_evaluations

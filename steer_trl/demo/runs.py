@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 
 from steer_trl import runlog
 from steer_trl.countdown.task import SPLITS, START_STEPS, problems
+from steer_trl.demo.folders import COLD, GRPO, HELD, START, TEST
 from steer_trl.diagnostics.keys.names import ENTROPY, GENERATED_TOKENS
 from steer_trl.evaluation.records import SUMMARY
 from steer_trl.exceptions import CannotContinueError
@@ -29,10 +30,6 @@ SHIPPED = Path(__file__).parent / "start"
 
 It was made with `python -m steer_trl.demo.work start --seed 0`.
 """
-START, GRPO, HELD = "start", "grpo", "held"
-TEST = "_test"
-"""The folder of a model's evaluation, inside the model's folder."""
-COLD = "t0.25"
 SECONDS = 1.0  # seconds between two readings of the logs
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",

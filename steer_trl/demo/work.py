@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 from steer_trl.cli import evaluate, train
 from steer_trl.countdown.model import supervised_start
 from steer_trl.countdown.task import START_STEPS
-from steer_trl.demo.runs import START, TEST
+from steer_trl.demo.folders import START, TEST
 
 
 def make_start(folder: str, seed: int, steps: int = START_STEPS) -> None:
