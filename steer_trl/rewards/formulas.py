@@ -58,11 +58,11 @@ _before_bracket = re.compile(r"(\\[A-Za-z]+|[A-Za-z])((?:_\{?\w+\}?)?) ?\(")
 def to_latex(text: str) -> str | None:
     r"""Return the LaTeX of a normalized formula, in which a letter before a bracket is a factor.
 
-    If the formula contains words, degree signs or digits separated by blanks, the result is `None`. `\pic` becomes
-    `\pi c`, and `\cotx` becomes `\cot x`, because data sets lose such blanks.
+    If the formula contains words, degree signs, dots or digits separated by blanks, the result is `None`. `\pic`
+    becomes `\pi c`, and `\cotx` becomes `\cot x`, because data sets lose such blanks.
     """
     text = rewrite(text, _rules)
-    if "«" in text or re.search(r"\d +\d|°", text):
+    if "«" in text or re.search(r"\d +\d|°|\\ldots", text):
         return None
     return _before_bracket.sub(_write_factor, _glued.sub(r"\\\1 ", text))
 

@@ -62,8 +62,8 @@ def write(reading: Reading) -> str | None:
     match reading:
         case Number():
             return _write_number(reading)
-        case Measure():
-            return write(reading.amount)
+        case Measure(inner, _) | Approximation((inner, *_)):
+            return write(inner)
         case Choice():
             return rf"\text{{({reading.letter})}}"
         case Word():
@@ -71,8 +71,6 @@ def write(reading: Reading) -> str | None:
         case Equation():
             value = write(reading.value)
             return value and f"{reading.sides[0]} = {value}"
-        case Approximation():
-            return write(reading.sides[0])
         case Group():
             parts = [write(part) for part in reading.parts]
             separator = r" \cup " if reading.kind == "union" else ", "

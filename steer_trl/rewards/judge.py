@@ -198,7 +198,7 @@ def _is_true(equation: Equation) -> bool:
     values = {
         _round_value(_value(reading))
         for reading in readings
-        if isinstance(reading, (Number, Measure)) or (isinstance(reading, Formula) and not LETTER.search(reading.text))
+        if isinstance(reading, (Number, Measure, Formula)) and not LETTER.search(_text(reading))
     }
     return len(values) < 2
 
@@ -219,7 +219,8 @@ def _is_equal_group(answer: Group, gold: Group) -> bool:
         return False
     if all(map(is_equal, answer.parts, gold.parts)):
         return True
-    is_ordered = gold.kind not in UNORDERED or (_is_named(gold) and not _is_named(answer))
+    counts_things = any(isinstance(part, Measure) and not part.unit for part in gold.parts)  # 2 red, 3 blue
+    is_ordered = gold.kind not in UNORDERED or counts_things or (_is_named(gold) and not _is_named(answer))
     return not is_ordered and _match(list(answer.parts), gold.parts)
 
 
@@ -316,12 +317,10 @@ def name(reading: Reading) -> str:
     if value is not None and value.is_Rational:
         return str(value)
     match reading:
-        case Measure(inner, _) | Equation(value=inner):
+        case Measure(inner, _) | Equation(value=inner) | Approximation((inner, *_)):
             return name(inner)
         case Choice():
             return reading.letter
-        case Approximation():
-            return name(reading.sides[0])
         case Group():
             names = [name(part) for part in reading.parts]
             return f"{reading.kind}[{'; '.join(sorted(names) if reading.kind in UNORDERED else names)}]"

@@ -48,7 +48,7 @@ def read_number(text: str) -> Number | None:
         return None
     if text[0] in "+-":
         number = read_number(text[1:])
-        return number if text[0] == "+" or number is None else _negative(number)
+        return _negative(number) if number and text[0] == "-" else number
     if text.endswith("%"):
         number = read_number(text[:-1])
         return number and number._replace(is_percent=True)

@@ -127,7 +127,7 @@ def read_normalized(text: str) -> Reading:
 def squash(text: str) -> str:
     """Return a normalized text without spaces, marks around words, dots, and braces around one character."""
     text = re.sub(r"[ ~«»]|\\cdot(?![A-Za-z])|\\text", "", text)
-    return re.sub(r"([\^_])\{(\w)\}", r"\1\2", text)
+    return re.sub(r"(?<!\\)\{(\w)\}", r"\1", text)
 
 
 def _read(text: str) -> Reading:
@@ -157,7 +157,8 @@ def _read_measure(text: str) -> Reading | None:
         if not AMOUNT.search(amount) or (name := read_unit(unit)) is None:
             continue
         inner = _read(amount)
-        is_amount = re.search(r"[\d}]", amount) or isinstance(inner, Number) or (len(amount) < 3 and "«" in unit)
+        is_value = re.search(r"[\d}]", amount) or (len(amount) < 3 and "«" in unit)
+        is_amount = isinstance(inner, Number) or (is_value and "«" not in amount)
         return Measure(inner, name) if is_amount and not isinstance(inner, (Word, Choice)) else None
     return None
 
@@ -288,8 +289,8 @@ def _read_inequality(text: str) -> Group | None:
 def _read_two_signs(text: str) -> Group | None:
     if not TWO_SIGNS.search(text):
         return None
-    upper = TWO_SIGNS.sub(lambda match: {"pm": "+", "mp": "-"}[match[1]], text)
-    lower = TWO_SIGNS.sub(lambda match: {"pm": "-", "mp": "+"}[match[1]], text)
+    upper = TWO_SIGNS.sub(lambda match: "+" if match[1] == "pm" else "-", text)
+    lower = TWO_SIGNS.sub(lambda match: "-" if match[1] == "pm" else "+", text)
     return Group(",", (_read(upper), _read(lower)))
 
 

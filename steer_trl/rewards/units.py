@@ -80,8 +80,6 @@ def _check(unit: str) -> str | None:
 
 def convert(value: float, unit: str, other: str) -> float | None:
     """Convert `value` from `unit` to the unit `other`. Return `None` if the units measure different quantities."""
-    if unit == other:
-        return value
     try:
         return float(registry().Quantity(value, unit).to(other).magnitude)
     except pint.DimensionalityError:
