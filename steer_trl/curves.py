@@ -42,9 +42,12 @@ def curves(log_history: Sequence[dict[str, Any]], title: str | None = None) -> "
     # pyplot is avoided because it would choose a matplotlib back end for the whole process.
     from matplotlib.figure import Figure
 
-    lines = {key: series(log_history, key) for _, _, keys in PANELS for key in keys}
-    drawn = [(head, unit, [key for key in keys if lines[key]]) for head, unit, keys in PANELS]
-    drawn = [panel for panel in drawn if panel[2]]
+    drawn = []
+    for head, unit, keys in PANELS:
+        lines = {key: series(log_history, key) for key in keys}
+        lines = {key: points for key, points in lines.items() if points}
+        if lines:
+            drawn.append((head, unit, lines))
     if not drawn:
         raise InvalidValueError(
             f"log_history has no entropy, reward or weight in any of its {len(log_history)} entries. "
@@ -52,12 +55,14 @@ def curves(log_history: Sequence[dict[str, Any]], title: str | None = None) -> "
         )
     figure = Figure(figsize=(max(4.4 * len(drawn), 6), 3.6), layout="constrained")
     figure.suptitle(title or "")
-    for axis, (head, unit, keys) in zip(figure.subplots(1, len(drawn), squeeze=False)[0], drawn, strict=True):
-        for key in keys:
-            axis.plot(*zip(*lines[key], strict=True), label=key, marker="." if len(lines[key]) == 1 else "")
+    axes = figure.subplots(1, len(drawn), squeeze=False)[0]
+    for axis, (head, unit, lines) in zip(axes, drawn, strict=True):
+        for key, points in lines.items():
+            steps, values = zip(*points, strict=True)
+            axis.plot(steps, values, label=key, marker="." if len(points) == 1 else "")
         axis.set(title=head, xlabel="optimizer step", ylabel=unit)
         # The entropy axis begins at 0, so that a small change looks small.
-        if names.ENTROPY in keys:
+        if names.ENTROPY in lines:
             axis.set_ylim(0, 1.1 * axis.get_ylim()[1])
         axis.grid(alpha=0.3)
         axis.legend(fontsize="small")

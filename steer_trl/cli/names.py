@@ -14,7 +14,7 @@ from steer_trl.cli.recipe_files import RECIPES, find_engine_file, list_files, lo
 from steer_trl.cli.setting_names import misspelt_complaints
 from steer_trl.data.sources import BENCHMARKS, SOURCES, file_complaints
 from steer_trl.runlog import LOGS, find_checkpoints, find_run_files
-from steer_trl.validation import as_tuple, did_you_mean, refuse
+from steer_trl.validation import did_you_mean, refuse
 
 HELP = ("-h", "--help", "--help-all")
 MODELS = ("config.json", "adapter_config.json")
@@ -45,9 +45,9 @@ class Command:
     def values(self, name: str) -> list[str]:
         """Return the values of a setting, or an empty list if it is not set."""
         value = self.typed.get(name, self.recipe.get(name))
-        return (
-            [] if value is None else [str(one) for one in as_tuple(value if isinstance(value, list) else str(value))]
-        )
+        if value is None:
+            return []
+        return [str(one) for one in value] if isinstance(value, list) else [str(value)]
 
     def value(self, name: str) -> str:
         """Return the value of a setting that takes one value, or an empty string if it is not set."""
@@ -132,7 +132,9 @@ def model_complaints(name: str, revision: str | None = None) -> list[str]:
         checkpoints = find_checkpoints(path)
         remedy = f"Give its {checkpoints[0].name!r}" if checkpoints else "Give the folder of a saved model"
         return [f"model_name_or_path={name!r} holds no model: it has no {' or '.join(MODELS)}. {remedy}."]
-    if name[0] in "./~" or name.count("/") > 1 or ("/" in name and (path.parts[0] == "runs" or path.parent.is_dir())):
+    looks_local = name[0] in "./~" or name.count("/") > 1
+    is_below_a_folder = "/" in name and (path.parts[0] == "runs" or path.parent.is_dir())
+    if looks_local or is_below_a_folder:
         return [f"model_name_or_path={name!r}: there is no such folder. Check the path."]
     return _hub_complaints(name, revision)
 

@@ -35,7 +35,8 @@ def list_files(folder: Path) -> dict[str, Path]:
 
     Files in `folder` come first, in alphabetical order, followed by files in sub-folders.
     """
-    return {path.stem: path for path in (*sorted(folder.glob("*.yaml")), *sorted(folder.glob("*/*.yaml")))}
+    paths = [*sorted(folder.glob("*.yaml")), *sorted(folder.glob("*/*.yaml"))]
+    return {path.stem: path for path in paths}
 
 
 def find_file(name: str | Path, folder: Path, kind: str) -> Path:

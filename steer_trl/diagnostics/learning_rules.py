@@ -42,7 +42,8 @@ def remember_unscored(before: Numbers, line: Mapping[str, Any]) -> dict[str, flo
 
 def find_unscored(log: Numbers) -> list[str]:
     """Return the reward functions that have returned `None` for every completion so far."""
-    return [key.removeprefix(UNSCORED) for key, value in log.items() if key.startswith(UNSCORED) and value == 1]
+    unscored = [key for key, value in log.items() if key.startswith(UNSCORED) and value == 1]
+    return [key.removeprefix(UNSCORED) for key in unscored]
 
 
 def count_unscored(log: Numbers) -> RuleReading:

@@ -78,7 +78,8 @@ class Watch:
             return None
         self._raised.add(rule.name)
         text = rule.text.format(**reading, **rule.find_words(self._numbers))
-        return Alarm(step, rule.name, rule.title, text[0].upper() + text[1:], rule.level, reading)
+        text = text[0].upper() + text[1:]
+        return Alarm(step, rule.name, rule.title, text, rule.level, reading)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the latest numbers of the log, the step since which each rule has held, and the raised alarms."""

@@ -98,7 +98,10 @@ def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *
         interval = decide(difference, of_problems, problems - 1, problems)
         return Difference(mean_a, mean_b, difference, *interval, problems)
     tables = [values_b - values_a] if paired else [values_a, values_b]
-    of_models = [(float(table.mean(1).var(ddof=1)) / len(table), len(table) - 1) for table in tables]
+    of_models = []
+    for table in tables:
+        variance_of_mean = float(table.mean(1).var(ddof=1)) / len(table)
+        of_models.append((variance_of_mean, len(table) - 1))
     all_models = sum(variance for variance, _ in of_models)
     # The estimate may fall below the variance over problems or over models, but the true variance cannot.
     variance = max(of_problems + all_models - sum(map(_interaction, tables)), of_problems, all_models)
@@ -144,7 +147,8 @@ def decide(difference: float, variance: float, degrees: float, count: int) -> tu
     if deviation <= ROUNDING * abs(difference):
         from scipy.stats import binom  # scipy.stats is slow to import and rarely needed.
 
-        half = abs(difference) * (2 * float(binom.ppf((1 + LEVEL) / 2, count, 0.5)) / count - 1)
+        heads = float(binom.ppf((1 + LEVEL) / 2, count, 0.5))
+        half = abs(difference) * (2 * heads / count - 1)
         return difference - half, difference + half, 2.0 ** (1 - count) if difference else 1.0
     half = float(stdtrit(degrees, (1 + LEVEL) / 2)) * deviation
     p = 2 * float(stdtr(degrees, -abs(difference) / deviation))
@@ -170,4 +174,5 @@ def _interaction(values: Array) -> float:
     """
     models, problems = values.shape
     rest = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
-    return float((rest**2).sum() / ((models - 1) * (problems - 1)) / (models * problems))
+    variance = (rest**2).sum() / ((models - 1) * (problems - 1))
+    return float(variance / (models * problems))

@@ -84,9 +84,13 @@ def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
         raise InvalidValueError(
             f"{str(folder)!r} must be a folder that steer-trl eval has written, and holds no {COMPLETIONS}. Give one."
         )
-    torn = [path for path in found.values() if not ((path / SUMMARY).is_file() and (path / SETTINGS).is_file())]
-    unfinished = "{!r} holds an evaluation that has not ended. Run its command again, which resumes it."
-    refuse([unfinished.format(str(path)) for path in torn], "evaluation")
+    complaints = []
+    for path in found.values():
+        if not all((path / name).is_file() for name in (SUMMARY, SETTINGS)):
+            complaints.append(
+                f"{str(path)!r} holds an evaluation that has not ended. Run its command again, which resumes it."
+            )
+    refuse(complaints, "evaluation")
     return {name: Evaluation(path, _read(path / SETTINGS)) for name, path in sorted(found.items())}
 
 

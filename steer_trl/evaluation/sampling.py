@@ -38,12 +38,11 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        complaints = [one for name, value in vars(self).items() for one in check_interval(name, value, RANGES[name])]
-        complaints += [
-            f"{name} must be a whole number, got {value!r}."
-            for name, value in vars(self).items()
-            if name in WHOLE and is_number(value) and not isinstance(value, Integral)
-        ]
+        complaints = []
+        for name, value in vars(self).items():
+            complaints += check_interval(name, value, RANGES[name])
+            if name in WHOLE and is_number(value) and not isinstance(value, Integral):
+                complaints.append(f"{name} must be a whole number, got {value!r}.")
         refuse(complaints, "Sampling")
         for field in fields(self):
             # Transformers refuses a temperature that is an integer.

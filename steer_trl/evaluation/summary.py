@@ -115,7 +115,12 @@ def _rename_common(metrics: Pairs) -> Pairs:
 
     The papers average these metrics over benchmarks with different k, so their names must not contain k.
     """
-    return {key.split("@")[0]: pair for key, pair in metrics.items() if key.startswith(("avg@", "maj@"))}
+    found = {}
+    for key, pair in metrics.items():
+        kind = key.partition("@")[0]
+        if kind in ("avg", "maj"):
+            found[kind] = pair
+    return found
 
 
 def _average(rows: list[Pairs]) -> Pairs:

@@ -32,8 +32,9 @@ def extremes(
     values: Float[Tensor, "*tokens"], valid: Bool[Tensor, "*tokens"], reduce: Reduce = this_process
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Return the smallest and the largest valid value, as 0-d tensors; `inf` and `-inf` if there is none."""
-    highest = torch.stack([torch.where(valid, x, -torch.inf).amax() for x in (-values, values)])
-    negated_low, high = reduce(highest, "max")
+    negated_lowest = torch.where(valid, -values, -torch.inf).amax()
+    highest = torch.where(valid, values, -torch.inf).amax()
+    negated_low, high = reduce(torch.stack([negated_lowest, highest]), "max")
     return -negated_low, high
 
 
@@ -46,7 +47,8 @@ def quantile(
     selects the same tokens either way. `torch.quantile` fails above 2^24 elements and sees only one rank.
     """
     count = reduce(valid.sum(), "sum")
-    below = (q * (_to_double(count) - 1)).floor().long().to(count.device)
+    position = q * (_to_double(count) - 1)
+    below = position.floor().long().to(count.device)
     return kth_largest(values, valid, (count - below).clamp(max=count), reduce)
 
 

@@ -116,4 +116,8 @@ def released_entropy_change(
 
 def _columns(*tensors: Tensor) -> list[Tensor]:
     """Return the tensors detached and in float32. A tensor of shape `[B]` becomes a column `[B, 1]`."""
-    return [x.unsqueeze(1) if x.dim() == 1 else x for x in (tensor.detach().float() for tensor in tensors)]
+    columns = []
+    for tensor in tensors:
+        numbers = tensor.detach().float()
+        columns.append(numbers.unsqueeze(1) if numbers.dim() == 1 else numbers)
+    return columns

@@ -111,8 +111,12 @@ def stare_weights(
     surprisal, *sides = _split_sides(logps, advantages, mask)
     if statistic is None:
         statistic = stare_statistic(logps, advantages, mask, top_fraction=top_fraction)
-    highs = [side & (surprisal >= limit - tolerance) for side, limit in zip(sides, statistic, strict=True)]
-    lows = [side & ~high & limit.isfinite() for side, high, limit in zip(sides, highs, statistic, strict=True)]
+    highs = []
+    lows = []
+    for side, limit in zip(sides, statistic, strict=True):
+        high = side & (surprisal >= limit - tolerance)
+        highs.append(high)
+        lows.append(side & ~high & limit.isfinite())
     sets = {
         "amplify_high_positive": (highs[0], amplify),
         "attenuate_low_positive": (lows[0], attenuate),

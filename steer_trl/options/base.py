@@ -41,9 +41,12 @@ class Setting:
 
 def settings_of(config: type) -> dict[str, Setting]:
     """Return a mapping from the name of a configuration's field to its [`Setting`], for each field that has one."""
-    hints = get_type_hints(config, include_extras=True)
-    notes = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
-    return {name: found[0] for name, found in notes.items() if found and isinstance(found[0], Setting)}
+    found = {}
+    for name, hint in get_type_hints(config, include_extras=True).items():
+        for note in getattr(hint, "__metadata__", ()):
+            if isinstance(note, Setting):
+                found[name] = note
+    return found
 
 
 def add_help(config: type[Config]) -> type[Config]:

@@ -93,8 +93,12 @@ def _describe_panel(panel: Panel, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _find_lines(row: Key, keys: Sequence[str]) -> list[dict[str, str]]:
-    matches = [key for key in keys if key == row.name or (row.family and re.fullmatch(row.name, key))]
-    return [{"key": key, "label": row.label or key.removeprefix("eval_").replace("_", " ")} for key in matches]
+    found = []
+    for key in keys:
+        if key == row.name or (row.family and re.fullmatch(row.name, key)):
+            label = row.label or key.removeprefix("eval_").replace("_", " ")
+            found.append({"key": key, "label": label})
+    return found
 
 
 def _thin_curves(run: Run) -> dict[str, list[list[Any]]]:
@@ -118,8 +122,10 @@ def thin_curve(curve: Mapping[int, float], points: int = POINTS, keeps_extremes:
         kept = {steps[0], steps[-1]}
         for start in range(0, len(steps), size):
             part = steps[start : start + size]
-            kept |= (
-                {min(part, key=curve.__getitem__), max(part, key=curve.__getitem__)} if keeps_extremes else {part[0]}
-            )
+            if keeps_extremes:
+                kept.add(min(part, key=curve.__getitem__))
+                kept.add(max(part, key=curve.__getitem__))
+            else:
+                kept.add(part[0])
         steps = sorted(kept)
     return [steps, [float(f"{curve[step]:.6g}") for step in steps]]

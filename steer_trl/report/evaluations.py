@@ -49,7 +49,7 @@ class Evaluations:
 def find_evaluations(run: Run) -> Evaluations:
     """Find the evaluations of a run. For each evaluation that cannot be read, a note is added to the run."""
     evaluations = Evaluations()
-    folders = {path.name: path for path in _list_folders(run.folder) if not path.name.startswith(runlog.CHECKPOINT)}
+    folders = {path.name: path for path in _list_folders(run.folder)}
     in_training = folders.pop(IN_TRAINING, run.folder / IN_TRAINING)
     for step, path in sorted(_find_steps(in_training)):
         for key, mean, half_width in _read_summaries(path):
@@ -130,14 +130,18 @@ def _compare_pair(a: Samplings, b: Samplings) -> dict[str, Any]:
         compared = compare_samplings([a], [b])
     except InvalidValueError as error:
         return {"refused": _one_line(error)}
-    rows = [
-        {"label": f"{benchmark} {sampling}".strip(), "metric": metric, "verdict": found.verdict, **vars(found)}
-        for sampling in sorted(compared, key=lambda name: _distance_from_training(a[name]))
-        for benchmark, metrics in compared[sampling].items()
-        for metric, found in _select_metrics(metrics)
-    ]
-    carrying = [row for row in rows if row["label"] == rows[0]["label"] and not row["metric"].startswith("maj")]
-    return {"carrying": carrying, "others": [row for row in rows if row not in carrying]}
+    rows = []
+    for sampling in sorted(compared, key=lambda name: _distance_from_training(a[name])):
+        for benchmark, metrics in compared[sampling].items():
+            label = f"{benchmark} {sampling}".strip()
+            for metric, found in _select_metrics(metrics):
+                rows.append({"label": label, "metric": metric, "verdict": found.verdict} | vars(found))
+    carrying: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    for row in rows:
+        carries = row["label"] == rows[0]["label"] and not row["metric"].startswith("maj")
+        (carrying if carries else others).append(row)
+    return {"carrying": carrying, "others": others}
 
 
 def _distance_from_training(evaluation: Evaluation) -> float:
@@ -165,7 +169,10 @@ def draw_frontiers(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
         for i, one in enumerate(evaluations):
             for benchmark, points in _read_sweep(one.found.get(name, {})).items():
                 pictures.setdefault((name, benchmark), []).append({"run": i, "points": points})
-    return [{"name": name, "benchmark": benchmark, "curves": curves} for (name, benchmark), curves in pictures.items()]
+    found = []
+    for (name, benchmark), curves in pictures.items():
+        found.append({"name": name, "benchmark": benchmark, "curves": curves})
+    return found
 
 
 def _read_sweep(samplings: Samplings) -> dict[str, list[dict[str, Any]]]:

@@ -80,7 +80,11 @@ def _read_completion(line: dict[str, Any]) -> dict[str, Any]:
     """
     texts = line["texts"] if "texts" in line else line["token_ids"]  # Records of prime-rl have only token ids.
     shown = texts[:LONGEST]
-    numbers = {name: [_round(value) for value in line[key][:LONGEST]] for name, key in COLUMNS.items() if key in line}
+    numbers = {}
+    for name, key in COLUMNS.items():
+        values = [_round(value) for value in line.get(key, ())[:LONGEST]]
+        if any(value is not None for value in values):
+            numbers[name] = values
     raw = [_round(value) for value in line.get("advantages", ())]
     return {
         "group": str(line.get("group")),
@@ -93,7 +97,7 @@ def _read_completion(line: dict[str, Any]) -> dict[str, Any]:
         "rewards": {name: _round(value) for name, value in line.get("rewards", {}).items()},
         "raw": next((value for value in raw if value is not None), None),
         "exact": line.get("entropy_change_source") == "exact",
-        **{name: values for name, values in numbers.items() if any(value is not None for value in values)},
+        **numbers,
     }
 
 

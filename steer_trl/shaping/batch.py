@@ -56,7 +56,9 @@ class TokenBatch:
     @property
     def ratio(self) -> Float32[Tensor, "B 1"] | Float32[Tensor, "B T"]:
         """The importance ratio r of the loss before clipping, float32."""
-        return torch.exp(self.logps.float() - self.old_logps.float() if self.log_ratio is None else self.log_ratio)
+        if self.log_ratio is not None:
+            return torch.exp(self.log_ratio)
+        return torch.exp(self.logps.float() - self.old_logps.float())
 
     def entropy_change(self, exact: bool = False) -> Float32[Tensor, "B T"]:
         """Return Omega, the entropy change that a gradient step on each token causes.
@@ -80,10 +82,16 @@ class TokenBatch:
         """
         width = max(batch.logps.size(1) for batch in batches)
         rows: dict[str, Any] = {}
-        for name in (field.name for field in fields(cls) if isinstance(getattr(batches[0], field.name), Tensor)):
-            parts = [x.expand_as(batch.logps) for batch in batches if (x := getattr(batch, name)) is not None]
-            wide = [pad(part, (0, width - part.size(1))) if part.size(1) < width else part for part in parts]
-            rows[name] = torch.cat(wide) if len(wide) == len(batches) else None
+        for field in fields(cls):
+            if not isinstance(getattr(batches[0], field.name), Tensor):
+                continue
+            parts = []
+            for batch in batches:
+                part = getattr(batch, field.name)
+                if part is not None:
+                    part = part.expand_as(batch.logps)
+                    parts.append(pad(part, (0, width - part.size(1))) if part.size(1) < width else part)
+            rows[field.name] = torch.cat(parts) if len(parts) == len(batches) else None
         return replace(batches[0], **rows)
 
 

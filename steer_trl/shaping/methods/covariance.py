@@ -60,9 +60,12 @@ class ByCovariance(Shaper[Options]):
         """
         valid = _find_valid(batch)
         # The sums are in float64, because they run over millions of tokens and must not depend on how these are split.
-        parts = [valid, *(torch.where(valid, x, 0.0) for x in (batch.advantages.expand_as(valid), batch.logps))]
-        tokens, *sums = reduce(torch.stack([part.double().sum() for part in parts]), "sum")
-        advantage, logp = (total / tokens.clamp(min=1) for total in sums)
+        advantages = torch.where(valid, batch.advantages.expand_as(valid), 0.0)
+        logps = torch.where(valid, batch.logps, 0.0)
+        sums = torch.stack([part.double().sum() for part in (valid, advantages, logps)])
+        tokens, total_advantage, total_logp = reduce(sums, "sum")
+        advantage = total_advantage / tokens.clamp(min=1)
+        logp = total_logp / tokens.clamp(min=1)
         numbers, among = self.rank(batch, advantage, logp)
         count = max(math.floor(getattr(self.args, self.share) * tokens.item() + 1e-6), 1)
         threshold = kth_largest(numbers, among, min(count, int(reduce(among.sum(), "sum"))), reduce)
@@ -104,7 +107,8 @@ class ClipCov(ByCovariance[ClipCovOptions]):
         """Return a random number for each token, and the mask of the pool."""
         cov = covariance(batch, mean_advantage, mean_logp)
         low, high = find_clipped(batch.ratio, batch.advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
-        return batch.draws, (cov > self.args.clip_cov_lower) & (cov < self.args.clip_cov_upper) & ~low & ~high
+        is_between = (cov > self.args.clip_cov_lower) & (cov < self.args.clip_cov_upper)
+        return batch.draws, is_between & ~low & ~high
 
     def weights(self, batch: TokenBatch, measure: CovarianceMeasure) -> Float[Tensor, "B T"]:
         """Return 0 for dropped tokens, 1 for others."""

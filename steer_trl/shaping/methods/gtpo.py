@@ -127,6 +127,9 @@ def divide_by_mean(
 
     The mean is over the values that `counted` selects.
     """
-    grouped, members = (x.view(-1, group_size, *x.shape[1:]) for x in (values, counted))
+    shape = (-1, group_size, *values.shape[1:])
+    grouped = values.view(shape)
+    members = counted.view(shape)
+    count = members.sum(1, keepdim=True)
     total = torch.where(members, grouped, 0.0).sum(1, keepdim=True)
-    return (members.sum(1, keepdim=True) * grouped / (total + eps)).view_as(values)
+    return (count * grouped / (total + eps)).view_as(values)

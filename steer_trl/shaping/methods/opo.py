@@ -49,5 +49,6 @@ class Opo(Shaper[SamplingOptions]):
         """Return the reward minus the baseline; 0 where the reward is missing."""
         rewards = rollout.rewards.view(-1, rollout.num_generations)
         lengths = torch.where(rewards.isnan(), 0.0, rollout.lengths.view_as(rewards))
-        baseline = (lengths * rewards.nan_to_num(0.0)).sum(1, keepdim=True) / lengths.sum(1, keepdim=True).clamp(min=1)
+        weighted = (lengths * rewards.nan_to_num(0.0)).sum(1, keepdim=True)
+        baseline = weighted / lengths.sum(1, keepdim=True).clamp(min=1)
         return (rewards - baseline).nan_to_num(0.0).flatten()

@@ -56,8 +56,10 @@ class WReinforce(Shaper[WReinforceOptions]):
         kept = scored & torch.stack([right == outcome for outcome in self.keeps]).any(0)
         trained = rollout.mask.float().sum(1)
         counts = trained if self.args.loss_type in TOKEN_MEAN_LOSSES else torch.ones_like(trained)
-        all_to_kept = counts.sum() / (counts * kept).sum().clamp(min=1) if len(self.keeps) == 1 else 1.0
-        return torch.where(kept, torch.where(right, self.positive, -1.0) * all_to_kept, 0.0)
+        weights = torch.where(right, self.positive, -1.0)
+        if len(self.keeps) == 1:
+            weights = weights * (counts.sum() / (counts * kept).sum().clamp(min=1))
+        return torch.where(kept, weights, 0.0)
 
 
 class Psr(WReinforce):
