@@ -2,8 +2,8 @@
 
     curves(trainer.state.log_history).savefig("curves.png")
 
-In the folder of a saved run, `trainer_state.json` has the same list as `log_history`. `docs/report.md` explains the
-keys of the log.
+In the folder of a saved run, `trainer_state.json` has the same list under the key `log_history`. `docs/report.md`
+explains the keys of the log.
 """
 
 from collections.abc import Iterable, Sequence

@@ -26,7 +26,7 @@ CHAT_TEMPLATE = (
 
 def tiny_tokenizer(characters: str | None = None) -> PreTrainedTokenizerFast:
     """Make a tokenizer with one token for each of the `characters`, by default for each of the 256 bytes."""
-    # A byte-level tokenizer represents every byte as a visible letter, even a space.
+    # A byte-level tokenizer represents every byte as a printable character, even a space.
     bytes_as_letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     if characters is None:
         alphabet = pre_tokenizers.ByteLevel.alphabet()

@@ -7,7 +7,8 @@ those that are becoming likely. So s > 0 tightens the lower bound and widens the
 below 0 the other way round, with f = 1 / (1 - s). At 0 the gradient is that of GRPO with e_low and e_high. The paper
 sets the bounds; that `hold_entropy` moves them, both by one factor, is ours. TRL's own clipping is switched off:
 unclipped ratios with this A_hat have the gradient of the clipped loss. It assumes several optimizer steps per rollout:
-with one no ratio has left 1, and the bounds have no authority. Choose it to leave the weights of all tokens alone.
+with one no ratio has left 1, and the bounds have no authority. Use moving bounds to control the entropy without
+token weights.
 """
 
 from dataclasses import dataclass

@@ -5,8 +5,9 @@
 s > 0 keeps entropy and s < 0 spends it; at s = 1 only bad completions are trained on, at s = -1 only good ones, which
 is the switch of Entrocraft (2604.26326), at twice the weight. The authors move s by a controller of their own; here
 `hold_entropy` moves it, or it stays. They also weight only tokens that the policy was nearly sure of; their threshold
-could not be verified, and all tokens take part here. A completion's tokens stay in proportion: choose it where token
-weights are too noisy, and watch the reward, as much of one side is given up where s is large.
+could not be verified, and all tokens take part here. All tokens of a completion have the same weight. Use EntroPIC
+if weights that differ between tokens are too noisy. Watch the reward: with s near 1 the good completions hardly count,
+and with s near -1 the bad ones.
 """
 
 from dataclasses import dataclass

@@ -7,7 +7,7 @@ where the policy was sure and wrote what it was sure of, and large in the tail, 
 neither entropy nor probability alone distinguishes these. Both are the current policy's; masked tokens stay in the
 loss's denominator. Only the abstract was read: interval, policy and denominator could not be verified, 0.1 and 3 are
 those of a third party. It assumes that TRL's entropy is that of the distribution the token was drawn from: no top-p
-and no top-k. Choose it where a few very unlikely tokens spoil the updates.
+and no top-k. Use RSI-S if a few very unlikely tokens spoil the updates.
 """
 
 from dataclasses import dataclass

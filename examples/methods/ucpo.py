@@ -6,8 +6,8 @@ over the n correct completions of the group; incorrect ones keep their advantage
 or incorrect the correct ones have one advantage, and its sum over them is kept. q of the policy that wrote the
 rollout, at least 1e-6, as in the authors' code, whose runs have tau = 0.2. The paper was read in its abstract only:
 that q is of the mean log-probability, and not of the sum, is the code's. GRPO is indifferent to which correct answers
-it makes likely, and makes a few of them likelier still; here rare ones catch up. Choose it for pass@k where groups
-have several correct completions; with at most one in a group it is GRPO.
+it makes likely, and makes a few of them likelier still; here rare ones catch up. Use UCPO to raise pass@k if groups
+have several correct completions. With at most one correct completion in each group, UCPO is GRPO.
 """
 
 import math

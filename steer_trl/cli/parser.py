@@ -66,7 +66,7 @@ def parse_resume(value: str | None) -> str | bool | None:
 
 
 class RecipeParser(OneLineParser, TrlParser):
-    """TRL's parser, but with recipes for `--config`. A recipe can extend other recipes."""
+    """TRL's parser, except that `--config` takes a recipe, which can extend another recipe."""
 
     def __init__(self, dataclass_types: Iterable[Any], **named: Any) -> None:
         super().__init__(dataclass_types, allow_abbrev=False, **named)
@@ -97,12 +97,12 @@ class RecipeParser(OneLineParser, TrlParser):
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
         """Return the settings of a recipe.
 
-        A subclass may drop settings that `args`, the command line, replaces.
+        `args` holds the other words of the command line. A subclass may drop settings that these words make useless.
         """
         return load_recipe(path)
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
-        """Parse the arguments. Refuse settings that do not exist."""
+        """Parse the arguments, and raise an error if any of them is unknown."""
         known, unknown = super().parse_known_args(*args, **named)
         names = [word[2:].partition("=")[0] for word in unknown if word.startswith("--")]
         refuse([f"unknown setting {name!r}. --help-all lists the settings." for name in names], self.prog)

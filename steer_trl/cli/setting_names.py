@@ -45,7 +45,7 @@ ALIASES = {
 }
 """Maps names that other trainers use to the settings that may be meant.
 
-If a user gives such a name, the first of these settings that the command has is suggested.
+If a user gives such a name, the error suggests the first of these settings that the command has.
 """
 
 

@@ -1,7 +1,7 @@
 """Names of the folders of a demonstration."""
 
 START, GRPO, HELD = "start", "grpo", "held"
-"""The folders of the models. The names are also those of the models."""
+"""The names of the three models. Each model is saved in a folder of the same name."""
 TEST = "_test"
 """The folder of a model's evaluation, inside the model's folder."""
 COLD = "t0.25"

@@ -1,4 +1,4 @@
-"""Draws the entropy of a demonstration's runs over generated tokens, and the shares of problems that they solve."""
+"""Draws the entropy of a demonstration's runs over generated tokens, and the shares of problems solved."""
 
 from matplotlib.figure import Figure
 
@@ -22,7 +22,8 @@ def draw(result: Result) -> Figure:
         points = [(line[names.GENERATED_TOKENS] / 1e6, line[names.ENTROPY]) for line in rollouts]
         label, colour = STYLES[name]
         curves.plot(*zip(*points, strict=True), color=colour, label=label)
-    for _, target in series(result.logs[HELD], names.HELD_TARGET)[-1:]:  # no target is known in the first rollouts
+    # The log of a very short run has no target, because the target is unknown in the first rollouts.
+    for _, target in series(result.logs[HELD], names.HELD_TARGET)[-1:]:
         curves.axhline(target, color="black", linestyle="--", linewidth=1, label="target")
     curves.set(title="Policy entropy", xlabel="generated tokens, millions", ylabel="nats per token")
     curves.set_ylim(bottom=0)

@@ -19,7 +19,7 @@ from steer_trl.evaluation.folders import compare_evaluations, read_evaluations
 from steer_trl.evaluation.records import COMPLETIONS
 
 PAIRS = Path(__file__).parent / "pairs.jsonl"
-"""The published results of the same command with other seeds: the contents of `result.json`, one line per seed."""
+"""Published results of `steer-trl demo` with other seeds. Each line is the `result.json` of one seed."""
 LAST_STEPS = 20  # the entropy at the end is the mean over this many steps
 ENTROPY = "entropy at the end, over its start"
 QUESTIONS = {
@@ -28,7 +28,7 @@ QUESTIONS = {
     "solved in one try": ("t1", "avg@16"),
     "solved in one cold try": (COLD, "avg@16"),
 }
-"""Maps each row of the table to the sampling and the metric that it shows."""
+"""Maps the name of each row of the table to the sampling and the metric that the row shows."""
 
 
 class Result:
@@ -59,7 +59,7 @@ class Result:
         (self.folder / "result.json").write_text(text + "\n")
 
     def table(self) -> str:
-        """Return the table as text.
+        """Return a plain-text table that compares the two models.
 
         Each row states how many of the published pairs of runs have the same verdict.
         """
@@ -85,7 +85,8 @@ class Result:
     def answers(self) -> str:
         """Return both models' answers to one problem, side by side.
 
-        The problem is the first one that both models solve, and one of them in at least three ways.
+        The problem is the first one that both models solve and that one of them solves in at least three ways. If no
+        problem is like this, it is the last one.
         """
         drawn = [self._answers(name) for name in (GRPO, HELD)]
         for problem, samples in drawn[0].items():
@@ -102,7 +103,7 @@ class Result:
     def _answers(self, name: str) -> dict[str, list[tuple[str, bool]]]:
         """Return a dict that maps each prompt to a model's answers at temperature 1.
 
-        An answer is a pair of its text and whether it is correct.
+        Each answer is a pair: its text, and whether it is correct.
         """
         prompts = {row["id"]: row["prompt"] for row in runlog.lines(self.folder / "test.jsonl") if row}
         found: dict[str, list[tuple[str, bool]]] = {}
@@ -120,7 +121,10 @@ def in_words(found: Difference) -> str:
 
 
 def cells(row: str, found: Difference) -> tuple[str, str, str]:
-    """Return both models' values, and their difference ± half of its interval, as strings. Shares are in per cent."""
+    """Return both models' values, and their difference ± half the width of its interval, as strings.
+
+    Shares are in per cent.
+    """
     scale, digits = (100, 1) if row.startswith("solved") else (1, 2)
     half = (found.high - found.low) / 2
     grpo, held, difference, half = (scale * value for value in (found.a, found.b, found.difference, half))

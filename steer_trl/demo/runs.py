@@ -26,15 +26,16 @@ from steer_trl.evaluation.records import SUMMARY
 from steer_trl.exceptions import CannotContinueError
 
 SHIPPED = Path(__file__).parent / "start"
-"""The model from which runs with seed 0 start, with its evaluation.
+"""The folder of the model that runs with seed 0 start from. It also holds the model's evaluation.
 
-It was made with `python -m steer_trl.demo.work start --seed 0`.
+The model was made with `python -m steer_trl.demo.work start --seed 0`.
 """
 SECONDS = 1.0  # seconds between two readings of the logs
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "PYTHONUNBUFFERED": "1",
-    # glibc then keeps the memory of freed tensors. Returning and reallocating it took a seventh of the run time.
+    # These two values make glibc keep the memory of freed tensors. Returning it and allocating it again took a
+    # seventh of the run time.
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(2**32),
 }
@@ -46,8 +47,8 @@ class Demo:
     """The settings of a demonstration.
 
     Attributes:
-        seed (`int`): seed of both runs, and of the model that they start from. For seed 0 this model is in the
-            package. For other seeds it is trained first.
+        seed (`int`): seed of the two training runs, and of the model that they start from. The model for seed 0 ships
+            with the package. For another seed, the model is trained first.
         tokens (`int`): number of tokens that each run generates.
         problems (`int`): number of test problems, at most 2,000.
     """
@@ -85,7 +86,7 @@ def work(folder: Path, names: list[str], flags: list[str], counted: str, total: 
     Each model has a progress bar, which follows the value logged as `counted` up to `total`.
     """
     names = [name for name in names if not (folder / name / TEST / COLD / SUMMARY).exists()]
-    # All processes are forked from one that has imported torch and TRL, so that the imports are paid for once.
+    # All processes are forked from one that has already imported torch and TRL, so that none has to import them again.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["steer_trl.demo.work"])
     with ExitStack() as stack:
@@ -110,7 +111,7 @@ def work(folder: Path, names: list[str], flags: list[str], counted: str, total: 
 
 
 def work_in(folder: Path, name: str, flags: list[str]) -> None:
-    """Run [`~steer_trl.demo.work.main`] in `folder`. What it prints is appended to `NAME.txt` there."""
+    """Run [`~steer_trl.demo.work.main`] in `folder`, and append its output to `NAME.txt` in that folder."""
     from steer_trl.demo.work import main
 
     os.chdir(folder)

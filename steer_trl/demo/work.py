@@ -3,9 +3,9 @@
     python -m steer_trl.demo.work start 600 --seed 1
     python -m steer_trl.demo.work held 600 --seed 1 --max_generated_tokens 1000000
 
-`start` is the model that the other runs start from. It is trained by supervised learning. The other models are trained
-by `steer-trl train` with the recipe `demo_NAME`. Every model is tested by `steer-trl eval` with the recipe
-`evaluate_demo`. Both commands continue after an interruption.
+`start` is the model that the other two models start from. It is trained by supervised learning. The other two are
+trained by `steer-trl train` with the recipe `demo_NAME`. Every model is tested by `steer-trl eval` with the recipe
+`evaluate_demo`. After an interruption, `steer-trl train` and `steer-trl eval` continue where they stopped.
 """
 
 import sys
@@ -26,7 +26,7 @@ def make_start(folder: str, seed: int, steps: int = START_STEPS) -> None:
 
 
 def main(name: str, problems: str, *flags: str) -> None:
-    """Train the model called `name`, then test it on `problems` problems. `flags` are for the training."""
+    """Train the model called `name`, then test it on `problems` problems. `flags` are passed to the training."""
     if name == START:
         make_start(name, seed=int(flags[1]))
     else:

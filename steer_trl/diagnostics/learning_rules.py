@@ -17,16 +17,16 @@ ALIKE = 1e-6
 """Rewards count as equal up to this standard deviation. Rounding can make it differ from 0 for equal rewards."""
 FUNCTION_MEAN = re.compile(r"rewards/(.+)/mean")
 UNSCORED = "unscored "
-"""Prefix of the name under which `watch.py` stores a number for each reward function.
+"""Prefix of the name under which `watch.py` stores a flag for each reward function.
 
-The number is 1 until the function scores a completion, and 0 afterwards.
+The flag is 1 until the function scores a completion, and 0 afterwards.
 """
 
 
 def remember_unscored(before: Numbers, line: Mapping[str, Any]) -> dict[str, float]:
-    """Return a number for each reward function in a `line` of the log, under a name that begins with `UNSCORED`.
+    """Return a flag for each reward function in a `line` of the log, under a name that begins with `UNSCORED`.
 
-    The number is 1 if the function has not scored any completion so far, and 0 otherwise. `before` holds the numbers
+    The flag is 1 if the function has not scored any completion so far, and 0 otherwise. `before` holds the numbers
     from earlier lines.
     """
     memory = {}

@@ -19,7 +19,7 @@ in the text of the alarm.
 
 
 def find_no_words(log: Numbers) -> dict[str, str]:
-    """Return an empty dictionary, for a text whose placeholders are all numbers."""
+    """Return no words. This is the default for a rule whose alarm text has only numbers as placeholders."""
     return {}
 
 

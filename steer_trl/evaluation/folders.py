@@ -97,7 +97,7 @@ def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
 def compare_samplings(
     a: Sequence[Mapping[str, Evaluation]], b: Sequence[Mapping[str, Evaluation]], paired: bool = False
 ) -> dict[str, dict[str, dict[str, Difference]]]:
-    """Compare two sides for each sampling.
+    """Compare two sides, separately for each sampling.
 
     A side is a list with the result of [`read_evaluations`] for each seed.
 

@@ -66,7 +66,7 @@ def evaluate(
     done = broadcast_object_list([done])[0]
     missing = [number for number in range(len(batches)) if number not in done]
     bar = tqdm(total=len(requests), desc=desc, unit="sample", disable=not state.is_main_process, leave=False)
-    # The `with` block removes the progress bar even if drawing fails.
+    # The `with` block removes the progress bar even if sampling or judging fails.
     with bar:
         bar.update(sum(map(len, done.values())))
         for first in range(0, len(missing), state.num_processes):

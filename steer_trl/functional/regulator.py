@@ -26,9 +26,9 @@ from steer_trl.validation import is_within, read_from_state
 
 PROPORTIONAL = 3.0
 INTEGRAL = 0.3
-"""The gain of the error e, and the gain per rollout of its sum I.
+"""`PROPORTIONAL` is the gain of the error e. With the gain `INTEGRAL`, each rollout adds e to the sum I.
 
-The gains were tuned until no synthetic policy missed its level.
+Both gains were tuned until the entropy of every synthetic policy reached its target.
 """
 DEADBAND = 0.02
 """The relative error that is ignored, because two rollouts of an unchanged model differ by as much."""
@@ -93,7 +93,7 @@ class EntropyRegulator:
             return self.strength
         before = self.target
         self.target = self.level(progress)
-        # The level rises if a resumed run was made longer. The path then starts again at the present entropy.
+        # The level rises if a resumed run was made longer. The path then starts again at the current entropy.
         if self.target > before:
             self.rollouts = 0
         self.error = entropy / self.target - 1
@@ -102,7 +102,7 @@ class EntropyRegulator:
         if not self.rollouts:
             self.gap = min(distance, 0.0)
             self.origin = self.target
-        # The path rises towards `origin`. It ends when it meets the present level, which may have fallen since.
+        # The path rises towards `origin`. It ends when it meets the current level, which may have fallen since.
         path = min(self.gap * math.exp(-self.rollouts / APPROACH) + math.log(self.origin / self.target), 0.0)
         self.reference = self.target * math.exp(path)
         self.rollouts += 1
@@ -129,8 +129,9 @@ class EntropyRegulator:
     def load_state_dict(self, state: Any) -> None:
         """Restore a [`state_dict`], or raise `ValueError` and change nothing if a value is missing or invalid.
 
-        A strength above the present bound is set to the bound. If the state has a different [`schedule`], only its
-        strength and integral are restored, and the path to the present level starts at the next entropy.
+        A strength above the current upper bound is reduced to it. If the state has a different [`schedule`], only its
+        strength and integral are restored. The reference then starts anew at the next rollout. It starts at the
+        rollout's entropy if that is below the level, and otherwise at the level.
         """
         found = {name: read_from_state(state, name, is_finite, "a number") for name in MOVING}
         is_the_same = read_from_state(state, "schedule", _are_three_numbers, "three numbers") == self.schedule

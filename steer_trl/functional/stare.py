@@ -53,7 +53,7 @@ def stare_statistic(
 ) -> SurprisalLimits:
     """Return the smallest surprisals in the sets L+ and L- of [`stare_weights`].
 
-    `reduce` includes the tokens of the other ranks.
+    With `reduce=order_statistics.all_ranks`, the sets contain the tokens of all ranks.
     """
     surprisal, *sides = _split_sides(logps, advantages, mask)
     return SurprisalLimits(*(order_statistics.top_threshold(surprisal, x, top_fraction, reduce) for x in sides))

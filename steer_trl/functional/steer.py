@@ -29,7 +29,10 @@ def steer_statistic(
     signed: bool = False,
     reduce: Reduce = this_process,
 ) -> Range:
-    """Return the statistics that [`steer_weights`] needs. `reduce` includes the tokens of the other ranks."""
+    """Return the statistics that [`steer_weights`] needs.
+
+    With `reduce=order_statistics.all_ranks`, they cover the tokens of all ranks.
+    """
     x, valid = _select_compared(omega, mask, signed)
     if mapping == "binary":
         threshold = order_statistics.quantile(x, valid, quantile, reduce)

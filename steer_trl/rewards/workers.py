@@ -138,7 +138,10 @@ class Workers:
 
 
 def default_num_workers() -> int:
-    """Return the number of cores that this process may use per rank of the machine; at least 1, at most 16."""
+    """Return the default number of workers, from 1 to 16.
+
+    It is the number of cores available to this process, divided by the number of ranks on this machine.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(16, cores // _ranks_here()))
 

@@ -159,7 +159,7 @@ class Shaper(Generic[Options]):
 
     @property
     def active(self) -> bool:
-        """False if the method cannot change anything at present, so that the loss stays bit for bit as it is."""
+        """False if the method currently cannot change anything, so that the loss stays bit for bit as it is."""
         if self.control is not None and self.strength == 0:
             return False
         return all(getattr(self.args, name) != value for name, value in self._off.items())
@@ -182,8 +182,8 @@ class Shaper(Generic[Options]):
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Any:
         """Return statistics over the tokens of an optimizer step, as a tensor or a `NamedTuple` of tensors.
 
-        `reduce` includes the tokens of the other ranks. Every rank must call it the same number of times, even if all
-        tokens of the rank are masked.
+        If `reduce` is `order_statistics.all_ranks`, the statistics cover the tokens of all ranks. Every rank must call
+        `reduce` the same number of times, even if all tokens of the rank are masked.
         """
         return None
 

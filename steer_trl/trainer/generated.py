@@ -69,7 +69,7 @@ class GeneratedTokens(TrainerCallback):
         return budget is not None and self.total >= budget and micro_batches % steps_per_rollout(self._trainer) == 0
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Warn if the falling level of `hold_entropy` jumps because the resumed run has a different length."""
+        """Warn if resuming with a different run length makes the target of `hold_entropy` jump."""
         hold = self._hold
         share = self.progress()
         if hold is None or not self._share or share == 1:
@@ -77,9 +77,9 @@ class GeneratedTokens(TrainerCallback):
         before, now = hold.level(self._share), hold.level(share)
         if before != now:
             logger.warning(
-                "%.3g %% of the training were done when the checkpoint was saved, and of its present length are "
-                "%.3g %%: the level of hold_entropy goes from %.4g nats to %.4g at once. To keep it, resume with the "
-                "same max_steps, num_train_epochs and max_generated_tokens.",
+                "%.3g %% of the training was done when the checkpoint was saved, but this is %.3g %% of its current "
+                "length. The target of hold_entropy therefore moves from %.4g nats to %.4g at once. To keep it, "
+                "resume with the same max_steps, num_train_epochs and max_generated_tokens.",
                 *(100 * self._share, 100 * share, before, now),
             )
 

@@ -227,7 +227,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model and its card. If `push_to_hub` is set, push them as well, as TRL does."""
         folder = output_dir or self.args.output_dir
-        # Transformers saves the model of a checkpoint first, so this call begins the checkpoint.
+        # When Transformers saves a checkpoint, it saves the model first, so this call begins the checkpoint.
         if _internal_call and output_dir is not None and not self.args.save_only_model:
             self.shaping.checkpoints.save(Path(output_dir))
         super().save_model(output_dir, _internal_call)

@@ -43,7 +43,7 @@ class CovarianceMeasure(NamedTuple):
 
 
 class ByCovariance(Shaper[Options]):
-    """The base class of both methods. It computes the means and the threshold that selects tokens."""
+    """The base class of Clip-Cov and KL-Cov. It computes the means and the threshold that selects tokens."""
 
     paper = PAPERS["2505.22617"]
     share: str

@@ -34,7 +34,10 @@ Options = TypeVar("Options", bound=CorrectnessOptions)
 
 
 class ByDifficulty(Shaper[Options]):
-    """The base class of the three methods, which read the rewards of whole groups and no log-probabilities."""
+    """The base class of `maxrl`, `f_grpo` and `pass_at_k`.
+
+    These methods read the rewards of whole groups and no log-probabilities.
+    """
 
     reads = ("rewards",)
     per_token = False

@@ -48,7 +48,7 @@ class GtpoOptions(CorrectnessOptions):
 
 
 class ByEntropy(Shaper[GtpoOptions]):
-    """The base class of both methods, with their paper and settings."""
+    """The base class of GTPO and GRPO-S, which share their paper and settings."""
 
     options = GtpoOptions
     paper = PAPERS["2508.04349"]

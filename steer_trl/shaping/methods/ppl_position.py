@@ -5,9 +5,9 @@
 
 The mean and the standard deviation are over the group. |w| is limited to 3, so an advantage never changes its sign for
 alpha < 1/3. t and L_i count generated tokens, and lq is a token's log-probability under the policy that generated it.
-The values of the sigmoid lie between 0.5 and 0.73. We could not confirm from the paper the values of alpha and
-of gamma = 0.1, nor that the mean and the standard deviation are over the group, nor that rho has no factor. Use
-`position` if the decisive tokens of an answer are near its end.
+The values of the sigmoid lie between 0.5 and 0.73. Four choices could not be confirmed from the paper: alpha = 0.01,
+gamma = 0.1, the mean and the standard deviation over the group, and rho without a factor. Use `position` if the
+decisive tokens of an answer are near its end.
 """
 
 from dataclasses import dataclass

@@ -48,7 +48,7 @@ class StepSummary:
             self._sums[key] = self._sums[key] + sums if key in self._sums else sums
 
     def add_weights(self, weights: Tensor, mask: Tensor) -> None:
-        """Add the smallest and the largest weight of one micro-batch."""
+        """Update the step's smallest and largest weight with the weights of one micro-batch."""
         low, high = extremes(weights, mask.bool())
         ends = torch.stack([-low, high])
         self._ends = ends if self._ends is None else torch.maximum(self._ends, ends)
