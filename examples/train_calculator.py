@@ -1,13 +1,14 @@
-"""Teach a small model to call a calculator, with TRL's `tools=` and STARE's token weights. No download, no GPU.
+"""Teaches a small model to call a calculator, with TRL's `tools=` and STARE's token weights.
 
     python examples/train_calculator.py
 
-A Qwen2 of 0.15 million parameters is made from scratch. Supervised examples show it two ways to answer `37*6`: to give
-up, `?`, or to write `<call>37*6</call>`, read the tool's reply, and repeat that. Half of the examples give up. Then
-the rewards decide, 1 for the right product and 0 otherwise, and calling spreads.
+It needs no download and no GPU: the model is a Qwen2 of 0.15 million parameters, made from scratch. Supervised
+examples first show it two ways to answer `37*6`. One is to give up and write `?`, as half of the examples do. The
+other is to write `<call>37*6</call>`, read the tool's reply and repeat it. Reinforcement learning then pays 1 for the
+right product and 0 otherwise, so the model calls the tool more and more often.
 
-One trajectory is one completion: call, tool output and answer are tokens of one row. The tool's tokens are in no loss,
-no weight and no statistic, because the policy did not write them.
+Each trajectory is one completion: the call, the tool's output and the answer are tokens of one row. The tool's tokens
+have no loss and no weight and enter no statistic, because the policy did not write them.
 """
 
 import argparse
@@ -25,7 +26,8 @@ from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 CALL, END = "<call>", "</call>"
-# Roles are one letter: u, a, t. A call of another tool, or with another argument, would be written with its names.
+# Roles are written as one letter: u, a or t. The names of the tool and its argument are left out; other names would be
+# written in full.
 TEMPLATE = (
     "{% for message in messages %}<start>{{ message['role'][0] }}<end>{{ message['content'] }}"
     "{% for call in message['tool_calls'] or [] %}<call>"
@@ -34,7 +36,7 @@ TEMPLATE = (
     "{{ '' if name == 'expression' else name }}{{ value }}{% endfor %}</call>{% endfor %}<eos>{% endfor %}"
     "{% if add_generation_prompt %}<start>a<end>{% endif %}"
 )
-# How TRL reads a call in what the model wrote.
+# Tells TRL how to find the calls in a completion.
 RESPONSE = {
     "defaults": {"role": "assistant"},
     "start_anchor": "<start>a<end>",
@@ -60,7 +62,7 @@ OPERATIONS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
 
 def calculate(expression: str) -> str:
     """
-    Work out whole numbers with +, - and *.
+    Calculate with whole numbers, +, - and *.
 
     Args:
         expression: the calculation, e.g. `37*46`, of at most 40 characters.
@@ -76,13 +78,13 @@ def calculate(expression: str) -> str:
             return OPERATIONS[type(node.op)](value(node.left), value(node.right))
         raise ValueError("only whole numbers, +, - and * are allowed")
 
-    if len(expression) > 40:  # else a long product could take the machine's memory
+    if len(expression) > 40:  # a long product could exhaust the machine's memory
         raise ValueError("at most 40 characters are allowed")
     return str(value(ast.parse(expression, mode="eval").body))
 
 
 def calculator_tokenizer() -> PreTrainedTokenizerFast:
-    """Single characters, and one token for each end of a call."""
+    """Return a tokenizer with a token for each character and one for each end of a call."""
     tokenizer = tiny_tokenizer("?0123456789*+-uat erol:.,nldwymhcs{}'_")
     tokenizer.add_tokens([CALL, END])
     tokenizer.chat_template, tokenizer.response_template = TEMPLATE, RESPONSE
@@ -90,13 +92,13 @@ def calculator_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def problems(count: int, seed: int) -> list[str]:
-    """Products of two digits and one."""
+    """Draw products of a two-digit and a one-digit number."""
     dice = random.Random(seed)
     return [f"{dice.randint(10, 99)}*{dice.randint(2, 9)}" for _ in range(count)]
 
 
 def examples(count: int, seed: int) -> list[dict[str, str]]:
-    """What the supervised start sees: half of them call, the others give up."""
+    """Return supervised examples: about half of them call the tool, and the others give up."""
     dice, rows = random.Random(seed), []
     for problem in problems(count, seed):
         calls = dice.random() < 0.5
@@ -107,7 +109,7 @@ def examples(count: int, seed: int) -> list[dict[str, str]]:
 
 
 def correct(prompts: list[Any], completions: list[Any], **_: Any) -> list[float]:
-    """1 where the last message is the product."""
+    """Return a reward of 1 for each completion whose last message is the correct product, and 0 for the others."""
     return [
         float(completion[-1]["role"] == "assistant" and completion[-1]["content"] == calculate(prompt[-1]["content"]))
         for prompt, completion in zip(prompts, completions, strict=True)
@@ -115,7 +117,7 @@ def correct(prompts: list[Any], completions: list[Any], **_: Any) -> list[float]
 
 
 def supervised_start(output_dir: Path, steps: int, seed: int) -> Any:
-    """Train the model for `steps` batches of 64 examples."""
+    """Make a model and train it on `steps` batches of 64 supervised examples."""
     tokenizer = calculator_tokenizer()
     model = tiny_qwen2(tokenizer, seed, hidden_size=64, intermediate_size=192, num_hidden_layers=3)
     args = SFTConfig(
@@ -135,7 +137,7 @@ def supervised_start(output_dir: Path, steps: int, seed: int) -> Any:
 
 
 def reinforce(model: Any, output_dir: Path, steps: int, seed: int, **settings: Any) -> list[dict[str, float]]:
-    """Train with the tool for `steps` optimizer steps of 128 completions; return the log."""
+    """Train the model with the tool for `steps` optimizer steps of 128 completions, and return the log."""
     args = SteerGRPOConfig(
         str(output_dir),
         max_steps=steps,
@@ -165,7 +167,7 @@ def reinforce(model: Any, output_dir: Path, steps: int, seed: int, **settings: A
 
 
 def main() -> None:
-    """Run both parts and print how the reward and the calls developed."""
+    """Run supervised and reinforcement learning, and print how the reward and the share of calls change."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output_dir", type=Path, default=Path("runs/calculator"))
     parser.add_argument("--supervised_steps", type=int, default=500)
@@ -176,7 +178,7 @@ def main() -> None:
     given = parser.parse_args()
     model = supervised_start(given.output_dir / "start", given.supervised_steps, given.seed)
     settings = {"advantage_shaping": given.advantage_shaping, "dynamic_sampling": given.dynamic_sampling}
-    if given.advantage_shaping == "stare":  # 0.3 nats fits larger models: hold 80 % of what this one starts with
+    if given.advantage_shaping == "stare":  # 0.3 nats suits larger models: hold 80 % of this model's initial entropy
         settings |= {"stare_target_entropy": 0.8, "stare_target_entropy_unit": "initial"}
     log = [row for row in reinforce(model, given.output_dir, given.steps, given.seed, **settings) if "reward" in row]
     for row in [*log[: -1 : max(len(log) // 8, 1)], *log[-1:]]:

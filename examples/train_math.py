@@ -1,9 +1,10 @@
-"""A math run in one screen: data, reward, trainer. Copy it and change it.
+"""Trains a model on math problems, in one short script with data, reward and trainer. Copy it and change it.
 
     accelerate launch --config_file configs/accelerate/zero2.yaml examples/train_math.py --output_dir runs/math
 
-It holds the entropy and resamples prompts. Every field of `SteerGRPOConfig` is a flag.
-`steer-trl train --config recommended_qwen2.5_math_1.5b` does it from a recipe, with evaluation, LoRA and quantization.
+The run holds the entropy and resamples prompts. Every field of `SteerGRPOConfig` is a flag.
+`steer-trl train --config recommended_qwen2.5_math_1.5b` starts the same run from a recipe. That command also offers
+evaluation, LoRA and quantization.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ RECOMMENDED = {
     "hold_entropy": 0.65,  # keep the entropy at this share of its initial value
     "dynamic_sampling": "resample",  # replace prompts whose completions are all correct or all incorrect
     "epsilon_high": 0.28,
-    # On 8 GPUs: a rollout of 512 completions of 64 prompts, trained on in four steps of 128.
+    # On 8 GPUs, a rollout has 512 completions of 64 prompts and is trained on in four steps of 128.
     "per_device_train_batch_size": 8,
     "gradient_accumulation_steps": 2,
     "steps_per_generation": 8,
@@ -27,7 +28,7 @@ RECOMMENDED = {
 
 @dataclass
 class Arguments:
-    """What to train, and on what."""
+    """The model and the data set."""
 
     model: str = "Qwen/Qwen2.5-Math-1.5B"
     dataset: str = "dapo-math-17k"

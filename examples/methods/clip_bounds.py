@@ -1,14 +1,15 @@
-"""Clip bounds that move: the lower one keeps the entropy up and the upper one lets it fall, arXiv 2509.26114.
+"""Moving clip bounds, arXiv 2509.26114: clipping at the lower bound raises the entropy, at the upper one lowers it.
 
     A_hat = 0 where (A > 0, r > 1 + f e_high) or (A < 0, r < 1 - e_low / f); A elsewhere,   f = 1 + s
 
-Clipping a bad token's ratio from below keeps unlikely tokens alive, and clipping a good token's from above holds back
-those that are becoming likely. So s > 0 tightens the lower bound and widens the upper one, and the entropy is kept;
-below 0 the other way round, with f = 1 / (1 - s). At 0 the gradient is that of GRPO with e_low and e_high. The paper
-sets the bounds; that `hold_entropy` moves them, both by one factor, is ours. TRL's own clipping is switched off:
-unclipped ratios with this A_hat have the gradient of the clipped loss. It assumes several optimizer steps per rollout:
-with one no ratio has left 1, and the bounds have no authority. Use moving bounds to control the entropy without
-token weights.
+A is the advantage and r the ratio of the token's probability to that at rollout time. Clipping a bad token's ratio
+from below keeps unlikely tokens alive. Clipping a good token's ratio from above restrains tokens that are becoming
+likely. A strength s > 0 tightens the lower bound and widens the upper one, which raises the entropy. A strength s < 0
+does the opposite, with f = 1 / (1 - s), and lowers it. At s = 0 the gradient is that of GRPO with e_low and e_high.
+The paper sets the bounds. Letting `hold_entropy` move both of them by one factor is ours. TRL's own clipping
+is switched off, because unclipped ratios with this A_hat already have the gradient of the clipped loss. The method
+assumes several optimizer steps per rollout. With a single step every ratio is 1, so the bounds have no effect. Use
+moving bounds to control the entropy without token weights.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from steer_trl.validation import check_interval
 
 @dataclass
 class Settings:
-    """`shaping_options`: e_low, e_high, and s, which `hold_entropy` moves: leave it unset there."""
+    """`shaping_options`: e_low, e_high and s (`strength`). Leave s unset with `hold_entropy`, which moves it."""
 
     epsilon_low: float = 0.2
     epsilon_high: float = 0.28
@@ -34,7 +35,7 @@ class Settings:
 
 
 class ClipBounds(Shaper[ShapingConfig]):
-    """TRL's clipping with bounds that its strength moves."""
+    """Clips ratios at bounds that move with the method's strength."""
 
     paper = Paper(
         "Clip-Low Increases Entropy and Clip-High Decreases Entropy in Reinforcement Learning of Large Language "
@@ -55,7 +56,7 @@ class ClipBounds(Shaper[ShapingConfig]):
 
     @classmethod
     def complaints(cls, args: ShapingConfig) -> list[str]:
-        """Refuse bounds that are none, and a strength of one's own where it is moved."""
+        """Return complaints about values out of range, and about a `strength` together with `hold_entropy`."""
         given = args.shaping_options or {}
         own = Settings(**given)
         complaints = check_interval("epsilon_low", own.epsilon_low, "(0, 1)")
@@ -66,7 +67,7 @@ class ClipBounds(Shaper[ShapingConfig]):
         return complaints
 
     def bounds(self) -> tuple[float, float]:
-        """Return the lowest and the highest ratio that is not clipped."""
+        """Return the lowest and the highest ratio that are not clipped."""
         factor = 1 + self.strength if self.strength >= 0 else 1 / (1 - self.strength)
         return 1 - min(self.own.epsilon_low / factor, 1.0), 1 + self.own.epsilon_high * factor
 

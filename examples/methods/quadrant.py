@@ -1,12 +1,13 @@
-"""Interventions on a quadrant, STEER arXiv 2510.10150, section 3.2, appendix D.2, figures 6, 22, 23: an experiment.
+"""STEER's experiment with four quadrants of tokens (arXiv 2510.10150, section 3.2, appendix D.2, figures 6, 22, 23).
 
     I   q > 0.8, A > 0   exploitation        II   q < 0.2, A > 0   exploration
     IV  q > 0.8, A < 0   error correction    III  q < 0.2, A < 0   suppression
 
-A random share of a quadrant's tokens is masked (weight 0) or doubled (weight 2). Masking I or III or doubling II or IV
-raises the entropy; the opposite action on each lowers it. q is the probability at rollout time (the paper says
-"generation probability"). Figures 6 and 22 start from clipping at 0.2 and 0.2, figure 23 from 0.2 and 0.28. Use it to
-see whose updates cost your model its entropy; it is not a method to train with.
+q is the token's probability at rollout time (the paper says "generation probability"), and A its advantage. A random
+share of a quadrant's tokens is masked (weight 0) or doubled (weight 2). Masking I or III or doubling II or IV raises
+the entropy; the opposite action on each lowers it. Figures 6 and 22 start from clipping at 0.2 and 0.2, figure 23 from
+0.2 and 0.28. Use the experiment to see which tokens' updates lower your model's entropy. It is not a method to train
+with.
 """
 
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ HIGH, LOW = 0.8, 0.2
 
 @dataclass
 class Settings:
-    """`shaping_options`: a quadrant, `"mask"` or `"double"`, and the share of its tokens; the paper: 0.05 to 0.2."""
+    """`shaping_options`: a quadrant, `"mask"` or `"double"`, and a share of its tokens (0.05 to 0.2 in the paper)."""
 
     quadrant: str = "I"
     action: str = "mask"
@@ -35,7 +36,7 @@ class Settings:
 
 
 class Quadrant(Shaper[ShapingConfig]):
-    """Weights of 0 or 2 on drawn tokens of a quadrant."""
+    """Gives randomly drawn tokens of a quadrant a weight of 0 or 2."""
 
     paper = Steer.paper
     reads = ("draws",)
@@ -47,7 +48,7 @@ class Quadrant(Shaper[ShapingConfig]):
 
     @classmethod
     def complaints(cls, args: ShapingConfig) -> list[str]:
-        """Refuse what is none of them."""
+        """Return complaints about an unknown quadrant or action, or a fraction out of range."""
         own = Settings(**args.shaping_options or {})
         complaints = check_choice("quadrant", own.quadrant, ("I", "II", "III", "IV"))
         complaints += check_choice("action", own.action, ("mask", "double"))
@@ -59,11 +60,11 @@ class Quadrant(Shaper[ShapingConfig]):
         return self.own.fraction > 0
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
-        """Return 0 or 2 on the drawn tokens, 1 elsewhere."""
+        """Return 0 or 2 for the drawn tokens, 1 for the others."""
         return torch.where(self._drawn(batch), 0.0 if self.own.action == "mask" else 2.0, 1.0)
 
     def marks(self, batch: TokenBatch, measure: None) -> dict[str, Bool[Tensor, "B T"]]:
-        """Return the drawn tokens."""
+        """Return a mask of the drawn tokens, for the token log."""
         return {"quadrant/drawn": self._drawn(batch)}
 
     def _drawn(self, batch: TokenBatch) -> Tensor:

@@ -1,13 +1,15 @@
-"""RSI-S, arXiv 2606.31575: training on tokens that are neither too expected nor too surprising for where they stand.
+"""RSI-S, arXiv 2606.31575: trains only on tokens that are neither too expected nor too surprising at their position.
 
     A_hat_it = A_i where low <= RSI_it <= high, 0 elsewhere;   RSI_it = -ln pi_it / H_it
 
-The relative surprisal index RSI is 1 for a token as surprising as the policy expects one to be there. It is near 0
-where the policy was sure and wrote what it was sure of, and large in the tail, also where the policy is nearly sure:
-neither entropy nor probability alone distinguishes these. Both are the current policy's; masked tokens stay in the
-loss's denominator. Only the abstract was read: interval, policy and denominator could not be verified, 0.1 and 3 are
-those of a third party. It assumes that TRL's entropy is that of the distribution the token was drawn from: no top-p
-and no top-k. Use RSI-S if a few very unlikely tokens spoil the updates.
+pi_it is the probability of token t of completion i, and H_it is the entropy at its position, both of the current
+policy. The relative surprisal index RSI is 1 for a token that is as surprising as the policy expects of a token there.
+It is near 0 if the policy was sure and the token is the one it was sure of. It is large for tokens in the tail of the
+distribution, even if the policy is nearly sure. Neither entropy nor probability alone distinguishes these cases.
+Dropped tokens stay in the loss's denominator. We have read only the abstract, so the interval, the policy and the
+denominator could not be verified; 0.1 and 3 are taken from a third party. The method assumes that tokens are drawn
+from the same distribution whose entropy TRL computes, so without top-p and top-k. Use RSI-S if a few very unlikely
+tokens spoil the updates.
 """
 
 from dataclasses import dataclass
@@ -25,14 +27,14 @@ from steer_trl.validation import check_interval
 
 @dataclass
 class Settings:
-    """`shaping_options`: the interval of the index; 0 and inf are everything."""
+    """`shaping_options`: the bounds of the interval of RSI. With 0 and inf all tokens are trained on."""
 
     low: float = 0.1
     high: float = 3.0
 
 
 class Rsi(Shaper[ShapingConfig]):
-    """Weights of 0 on tokens outside of an interval of relative surprisal."""
+    """Gives a weight of 0 to tokens outside an interval of relative surprisal."""
 
     paper = Paper(
         "Which Tokens Matter? Adaptive Token Selection for RLVR with the Relative Surprisal Index",
@@ -49,21 +51,21 @@ class Rsi(Shaper[ShapingConfig]):
 
     @classmethod
     def complaints(cls, args: ShapingConfig) -> list[str]:
-        """Refuse ends that leave 1 out."""
+        """Return complaints about an interval that does not contain 1."""
         own = Settings(**args.shaping_options or {})
         return check_interval("low", own.low, "[0, 1]") + check_interval("high", own.high, "[1, inf]")
 
     @property
     def active(self) -> bool:
-        """False where the interval is everything."""
+        """False if the interval contains all tokens."""
         return self.own.low > 0 or self.own.high < torch.inf
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
-        """Return 0 outside of the interval, 1 in it and where a number is not finite."""
+        """Return 0 for tokens outside the interval, 1 for tokens inside it or with a number that is not finite."""
         return (~self._dropped(batch)).float()
 
     def _dropped(self, batch: TokenBatch) -> Bool[Tensor, "B T"]:
         surprisal, entropy = -batch.logps.float().clamp(max=0), batch.entropies.float()
-        index = torch.where(entropy > 0, surprisal / entropy, 0.0)  # of a certain token, 0: its limit
+        index = torch.where(entropy > 0, surprisal / entropy, 0.0)  # an entropy of 0 gives 0, the limit
         outside = (index < self.own.low) | (index > self.own.high)
         return outside & surprisal.isfinite() & entropy.isfinite()

@@ -1,13 +1,15 @@
-"""UCPO, arXiv 2605.00365: what a group's correct completions gain is spread so that the unlikely ones gain more.
+"""UCPO, arXiv 2605.00365: gives a group's unlikely correct completions more of the advantage of all correct ones.
 
     A_hat_i = A_i ((1 - tau) + tau n v_i / sum_j v_j),   v_i = 1 / q_i,   q = softmax of (1 / L_i) sum_t lq_it
 
-over the n correct completions of the group; incorrect ones keep their advantage. With rewards that are either correct
-or incorrect the correct ones have one advantage, and its sum over them is kept. q of the policy that wrote the
-rollout, at least 1e-6, as in the authors' code, whose runs have tau = 0.2. The paper was read in its abstract only:
-that q is of the mean log-probability, and not of the sum, is the code's. GRPO is indifferent to which correct answers
-it makes likely, and makes a few of them likelier still; here rare ones catch up. Use UCPO to raise pass@k if groups
-have several correct completions. With at most one correct completion in each group, UCPO is GRPO.
+The sum and the softmax are over the n correct completions of the group. lq_it are the log-probabilities of the L_i
+tokens of completion i under the policy that wrote the rollout. Incorrect completions keep their advantages. If rewards
+have only two values, all correct completions of a group have the same advantage, and the sum of their advantages stays
+the same. As in the authors' code, q is at least 1e-6, and their runs have tau = 0.2. We have read only the paper's
+abstract; that q depends on the mean log-probability, and not on the sum, is taken from the code. GRPO does not care
+which correct answers it makes likely, and makes a few of them even likelier; with UCPO, rare ones catch up. Use UCPO
+to raise pass@k if groups have several correct completions. With at most one correct completion in each group, UCPO is
+GRPO.
 """
 
 import math
@@ -28,13 +30,13 @@ LEAST_SHARE = 1e-6
 
 @dataclass
 class Settings:
-    """`shaping_options`: how far advantages go from equal (0, GRPO) to inverse to the likelihood (1)."""
+    """`shaping_options`: tau, from 0 for equal advantages (GRPO) to 1 for advantages inverse to the likelihood."""
 
     tau: float = 0.2
 
 
 class Ucpo(Shaper[CorrectnessOptions]):
-    """Advantages of correct completions by inverse likelihood."""
+    """Scales the advantages of correct completions so that less likely ones get more."""
 
     options = CorrectnessOptions
     paper = Paper(
@@ -52,7 +54,7 @@ class Ucpo(Shaper[CorrectnessOptions]):
 
     @classmethod
     def complaints(cls, args: CorrectnessOptions) -> list[str]:
-        """Refuse what is not between both."""
+        """Return complaints about a `tau` outside [0, 1]."""
         return check_interval("tau", Settings(**args.shaping_options or {}).tau, "[0, 1]")
 
     @property
@@ -61,7 +63,7 @@ class Ucpo(Shaper[CorrectnessOptions]):
         return self.tau > 0
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return the factor of each correct completion; 1 for others, and where it has no log-probability."""
+        """Return a factor for each completion; 1 for incorrect ones and those without a finite log-probability."""
         likelihood = rollout.mean_of_scored(rollout.logps).view(-1, rollout.num_generations)
         correct = is_right(rollout, self.args).view_as(likelihood) & likelihood.isfinite()
         log_q = likelihood.masked_fill(~correct, -torch.inf).log_softmax(1).clamp(min=math.log(LEAST_SHARE))
