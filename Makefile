@@ -1,16 +1,17 @@
-# Every target makes the environment it needs in .venv; no other set-up is required than Python 3.11 or newer.
+# Every target makes the environment that it needs; the only requirement is Python 3.11 or newer.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Tiny models on shared cores are many times slower with several threads each. DeepSpeed compiles for an environment's
-# paths, and again for another's or with another ninja, which takes a minute: each environment keeps its own.
-# Modules are compiled when they are first imported, which most never are, and not at installation.
+# OMP_NUM_THREADS: tiny models on shared cores are many times slower with several threads each.
+# TORCH_EXTENSIONS_DIR: DeepSpeed's compiled extensions are valid for one environment's paths and ninja, and compiling
+# them takes a minute, so each environment keeps its own.
+# PYTHONDONTWRITEBYTECODE: modules are compiled on first import and not at installation, since most are never imported.
 unexport PYTHONDONTWRITEBYTECODE
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" TORCH_EXTENSIONS_DIR=$(CURDIR)/$(VENV)/torch_extensions OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python
 
-# Two workers, each with a file at a time: what the tests of a file share is made once.
+# Two workers, each running one file at a time, so that what the tests of a file share is made only once.
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/with_vllm
-# All but the tests with a target of their own.
+# All tests except those with a target of their own.
 QUICK := $(WORKERS) --ignore tests/distributed --ignore tests/notebooks
 
 DOCS := .venv-docs
@@ -26,13 +27,13 @@ VLLM_RUN := PATH="$(CURDIR)/$(VLLM)/bin:$$PATH" TORCH_EXTENSIONS_DIR=$(CURDIR)/$
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
-# Install $(2) in the environment $(1): with uv, or where uv fails (it reads no pip.conf, a mirror's for instance) with pip.
+# Install $(2) in the environment $(1) with uv, or with pip if uv fails, for instance because it ignores a mirror in pip.conf.
 define packages
 { $(1)/bin/uv pip install --quiet --python $(1)/bin/python $(2) || $(1)/bin/python -m pip install --quiet $(2); }
 endef
 
-# Make the environment in the folder $(1) under the constraints $(2): torch first and with pip, which takes a local file
-# where there is one.
+# Make the environment in the folder $(1) under the constraints $(2). torch is installed first, with pip, which uses a
+# local file if there is one.
 define environment
 $(PYTHON) -m venv $(1)
 $(1)/bin/python -m pip install --quiet --upgrade pip uv
@@ -48,7 +49,7 @@ $(VENV)/.installed: setup.cfg constraints.txt
 	$(call packages,$(VENV),-c constraints.txt -e '.[dev]')
 	touch $@
 
-# The constraints name the oldest Transformers that is claimed, which `make test` runs with.
+# The constraints name the oldest supported Transformers, with which `make test` runs, so they are left out here.
 $(NEWEST)/.installed: setup.cfg constraints.txt
 	mkdir -p $(NEWEST)
 	grep -v '^transformers==' constraints.txt > $(NEWEST)/constraints.txt
@@ -56,7 +57,8 @@ $(NEWEST)/.installed: setup.cfg constraints.txt
 	$(call packages,$(NEWEST),-c $(NEWEST)/constraints.txt -e '.[dev]')
 	touch $@
 
-# Without an NVIDIA GPU, vLLM's CPU build: its requirements without the torch family, of which there is one here.
+# Without an NVIDIA GPU, vLLM's CPU build is installed. Its requirements of torch and related packages are left out,
+# because they are installed already.
 $(VLLM)/.installed: setup.cfg constraints.txt tests/with_vllm/requirements.py
 	$(call environment,$(VLLM),constraints.txt)
 	if command -v nvidia-smi > /dev/null; then $(call packages,$(VLLM),-c constraints.txt vllm); \
@@ -66,7 +68,7 @@ $(VLLM)/.installed: setup.cfg constraints.txt tests/with_vllm/requirements.py
 	$(call packages,$(VLLM),-c constraints.txt -e . deepspeed pytest hypothesis beartype)
 	touch $@
 
-# The site is made from the sources as text: of the package, only what the extra `docs` names is installed.
+# The site is built from the sources without importing them, so only the requirements of the extra `docs` are installed.
 $(DOCS)/.installed: setup.cfg constraints.txt
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/python -m pip install --quiet --upgrade pip uv
@@ -75,34 +77,34 @@ $(DOCS)/.installed: setup.cfg constraints.txt
 	$(call packages,$(DOCS),-c constraints.txt -r $(DOCS)/requirements.txt)
 	touch $@
 
-quickstart: install ## train a small model with GRPO and with its entropy held, on this machine; minutes, no download
+quickstart: install ## train a small model with plain GRPO and with its entropy held, in minutes and without a download
 	$(RUN) -m steer_trl.cli demo
 
-evidence: install ## the runs of the third protocol that are missing; resumable, many hours in all
+evidence: install ## make the missing runs of the third protocol; resumable, many hours in all
 	$(RUN) -m experiments.dial
 
-compare: install ## train the same small model with every method, and print one table; twenty minutes
+compare: install ## train the same small model with every method and print one table, in twenty minutes
 	$(RUN) -m experiments.compare_methods --output_dir runs/compare
 
-test: install lint ## pass the tests
+test: install lint ## check the code and run the tests
 	$(RUN) -m pytest $(QUICK)
 
-test-all: install ## all tests but those with vLLM, in one queue
+test-all: install ## run all tests except those with vLLM, in one queue
 	$(RUN) -m pytest $(WORKERS) --durations=30
 
-test-newest: $(NEWEST)/.installed ## the same with the newest Transformers that setup.cfg allows
+test-newest: $(NEWEST)/.installed ## run the tests of `make test` with the newest Transformers that setup.cfg allows
 	$(NEWEST_RUN) -m pytest $(QUICK)
 
-test-settings: install ## resume runs under many settings of TRL, and compare them with whole runs; minutes
+test-settings: install ## resume runs under many settings of TRL and compare them with uninterrupted runs; minutes
 	SWEEP=full $(RUN) -m pytest tests/trainer/test_settings_resume.py
 
-test-distributed: install ## DDP, ZeRO-2, ZeRO-3, FSDP2, splits of a batch and killed runs, on CPU processes
+test-distributed: install ## test DDP, ZeRO-2, ZeRO-3, FSDP2, splits of a batch and killed runs, in processes on the CPU
 	$(RUN) -m pytest tests/distributed
 
-test-vllm: $(VLLM)/.installed ## real vLLM, colocated, under ZeRO-3 and FSDP2, and as a server, in an environment of its own
+test-vllm: $(VLLM)/.installed ## test with real vLLM (colocated, under ZeRO-3 and FSDP2, as a server), in an environment of its own
 	$(VLLM_RUN) -m pytest tests/with_vllm -W default
 
-notebooks: install ## execute both notebooks, the one for a GPU scaled down; minutes
+notebooks: install ## execute both notebooks, with the GPU notebook scaled down; minutes
 	FULL_NOTEBOOKS=1 $(RUN) -m pytest tests/notebooks
 
 lint: install ## check format, style and types
@@ -114,7 +116,7 @@ format: install ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(DOCS)/.installed ## build the documentation's site into site/, every link checked; open site/index.html
+docs: $(DOCS)/.installed ## build the documentation's site into site/ and check its links; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --clean
 
 settings: install ## write the tables of settings and methods into docs/
@@ -123,20 +125,20 @@ settings: install ## write the tables of settings and methods into docs/
 metrics: install ## write the tables of the log's keys and of the alarms into docs/report.md and docs/healthy.md
 	$(RUN) tools/docs/metrics_table.py
 
-messages: install ## write the messages that users read into tests/messages.txt, to review a change of their wording
+messages: install ## write all messages to users into tests/messages.txt, to review changes of their wording
 	PYTHONPATH=.:tests:examples/methods $(RUN) -m support.messages
 
-browser: ## install Debian's Chromium for the test of the report page, where it is missing and this is root
+browser: ## as root, install Debian's Chromium for the test of the report page, if it is missing
 	@command -v chromium > /dev/null && command -v chromedriver > /dev/null || { test "$$(id -u)" = 0 \
 	&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core; } \
 	|| echo "There is no Chromium here: the tests of the report page in a browser are skipped."
 
-slurm: ## install Debian's SLURM for the test of two nodes, where it is missing and this is root
+slurm: ## as root, install Debian's SLURM for the test of two nodes, if it is missing
 	@command -v slurmctld > /dev/null || { test "$$(id -u)" = 0 \
 	&& apt-get update -qq && apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client; } \
 	|| echo "There is no SLURM here: the test of two nodes is skipped."
 
-benchmark: install ## a training step against TRL's GRPOTrainer, the reward against TRL's accuracy_reward; memory of the methods, bytes of the reductions
+benchmark: install ## time a training step and the reward against TRL's, and measure the methods' memory and traffic between ranks
 	$(RUN) benchmarks/overhead.py
 	$(RUN) benchmarks/shaping.py
 	$(RUN) benchmarks/memory.py

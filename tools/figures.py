@@ -1,10 +1,10 @@
-"""Prints how dense the package is written, a room a row: `python tools/figures.py [FOLDER]`.
+"""Prints how densely the code is written, with a row for each subfolder: `python tools/figures.py [FOLDER]`.
 
 tokens       Python tokens of code, without comments, docstrings and layout
-a line       the same for each line that has some
-tuples       assignments of tuples of at least two values, for each 1,000 code lines
+a line       the mean number of these tokens over the lines that have any
+tuples       assignments of a tuple to a tuple, for each 1,000 code lines
 comments     comments on a line of their own, for each 1,000 code lines
-long         share of the docstrings whose first line reaches column 112
+long         share of docstrings whose first line has at least 112 characters
 """
 
 import ast
@@ -19,7 +19,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def count(path: Path) -> Counter[str]:
-    """Count what the table needs in one file."""
+    """Count the tokens, lines, tuples, comments and docstrings of one file."""
     text = path.read_text()
     lines = text.splitlines()
     nodes = list(ast.walk(ast.parse(text)))
@@ -49,7 +49,7 @@ def count(path: Path) -> Counter[str]:
 
 
 def row(room: str, found: Counter[str]) -> str:
-    """Return a line of the table."""
+    """Return the table's row for one subfolder."""
     lines = max(found["lines"], 1)
     return (
         f"{room:22}{found['tokens']:8}{found['lines']:8}{found['tokens'] / lines:9.1f}"

@@ -1,4 +1,4 @@
-"""`steer_trl.functional.entropy_change` in a page is a link to the API reference if that has it, else plain code."""
+"""Links names such as `steer_trl.functional.entropy_change` to the API reference, if they are in it."""
 
 import re
 from typing import Any
@@ -7,5 +7,5 @@ NAME = re.compile(r"`(steer_trl(?:\.\w+)+)`")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Mark the names; the plugin autorefs makes links of those it knows."""
+    """Mark the names as references. The plugin autorefs turns the ones it knows into links."""
     return NAME.sub(r'<autoref optional identifier="\1"><code>\1</code></autoref>', markdown)

@@ -1,4 +1,4 @@
-"""Long names in tables may break after a dot, a slash, a colon, an underscore; else they push the last columns out."""
+"""Lets long names in tables break after a dot, slash, double colon or underscore, so that all columns stay visible."""
 
 import re
 from typing import Any
@@ -10,7 +10,7 @@ CODE = re.compile(r"<code>([^<]*)</code>")
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Mark the places of every page."""
+    """Mark the places where the names in the tables of a page may break."""
     return CELL.sub(lambda cell: CODE.sub(_breakable, cell[0]), html)
 
 

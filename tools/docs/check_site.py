@@ -1,4 +1,4 @@
-"""The site loads nothing from another host: it can be read without a network. mkdocs itself checks the links."""
+"""Checks that the site loads nothing from another host, so that it can be read offline. mkdocs checks the links."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ LOADED = re.compile(rf"<(?!a\s)\w+\s[^>]*?\b(?:src|href)={REMOTE}|\burl\({REMOTE
 
 
 def on_post_build(config: Any, **_: Any) -> None:
-    """End the build where a page or a style sheet does."""
+    """End the build with an error if a page or a style sheet loads something from another host."""
     pages = [path for path in Path(config["site_dir"]).rglob("*") if path.suffix in (".html", ".css")]
     found = [path.name for path in pages if LOADED.search(path.read_text())]
     if found:

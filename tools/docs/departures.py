@@ -1,6 +1,6 @@
-"""Writes the table of departures into `docs/recipes.md`: where a recipe differs from its paper.
+"""Writes the table of the settings in which a recipe differs from its paper into `docs/recipes.md`.
 
-`tests/cli/test_recipes.py` reports when it is out of date, and holds the recipes to the same file.
+`tests/cli/test_recipes.py` fails if the table is out of date. It also checks the recipes against `papers.yaml`.
 """
 
 from pathlib import Path
@@ -14,12 +14,12 @@ START, END = "<!-- departures: written by tools/docs/departures.py -->\n", "<!--
 
 
 def papers() -> dict[str, Any]:
-    """The papers' settings, by recipe, and where ours depart."""
+    """Read the papers' settings and our departures from them."""
     return yaml.safe_load(DATA.read_text())
 
 
 def table() -> str:
-    """One row for each departure: whose, of what, the paper's, ours and why."""
+    """Return a row for each departure: the paper, the setting, its value there, our value and the reason."""
     read = papers()
     rows = ["| paper | what | there | here |", "|---|---|---|---|"]
     for one in read["departures"]:
@@ -35,7 +35,7 @@ def _value(value: Any) -> str:
 
 
 def filled(page: str) -> str:
-    """The page with the table in its place."""
+    """Return the page with a new table between its two marks."""
     before, rest = page.split(START)
     return f"{before}{START}\n{table()}\n{END}{rest.split(END)[1]}"
 

@@ -1,4 +1,4 @@
-"""The front page of the site is README: one text, in one place. Links out of the documentation become plain text."""
+"""Makes README the front page of the site. Links to files outside the documentation become plain text."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Return README in the place of `index.md`."""
+    """Return README instead of `index.md`."""
     if page.file.src_uri != "index.md":
         return markdown
     return LINK.sub(_as_on_the_site, README.read_text()).replace("](docs/", "](")

@@ -1,6 +1,6 @@
-"""Formulas in MathML, made when the site is built: browsers draw it themselves, with no script.
+"""Converts formulas to MathML when the site is built. Browsers draw MathML without a script.
 
-`$...$` and `$$...$$` are what GitHub reads, too. The extension arithmatex finds them, here they are turned.
+Formulas are written as `$...$` and `$$...$$`, which GitHub also reads. The extension arithmatex finds them.
 """
 
 import re
@@ -13,7 +13,7 @@ FOUND = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>',
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Turn every formula of a page."""
+    """Convert every formula of a page."""
     return FOUND.sub(_turned, html)
 
 
@@ -21,5 +21,5 @@ def _turned(match: re.Match[str]) -> str:
     tag, bracket, formula = match.groups()
     display = "inline" if bracket == "(" else "block"
     drawn = convert(unescape(formula).strip(), display=display)
-    drawn = drawn.replace("<mi>ln</mi>", '<mi>ln</mi><mspace width="0.167em"/>')  # as TeX sets a function's name
+    drawn = drawn.replace("<mi>ln</mi>", '<mi>ln</mi><mspace width="0.167em"/>')  # TeX's space after ln
     return f'<{tag} class="formula">{drawn}</{tag}>'

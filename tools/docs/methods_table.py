@@ -1,6 +1,6 @@
-"""What follows from the methods' own files: the table of "Several at once" in `docs/methods.md`.
+"""Makes the table of "Several at once" in `docs/methods.md` from the methods' classes.
 
-It is written by `make settings` (`settings_table.py`); `tests/test_docs.py` finds out when it is out of date.
+`make settings` writes it (`settings_table.py`). `tests/test_docs.py` fails if it is out of date.
 """
 
 import copy
@@ -26,8 +26,8 @@ STEPS = {
 
 
 def table() -> str:
-    """A row for each property: the methods that have it, as they are with the default settings."""
-    logging.disable(logging.WARNING)  # about clipping that is switched off
+    """Return the table: a row for each property, with the methods that have it under their default settings."""
+    logging.disable(logging.WARNING)  # without the warning that clipping is switched off
     rows: dict[str, list[str]] = {}
     for name, method in SHAPERS.items():
         for title, value in _properties(name, method):
@@ -38,7 +38,7 @@ def table() -> str:
 
 
 def _properties(name: str, method: type[Shaper]) -> Iterator[tuple[str, str]]:
-    """The titles of a method's rows, and what stands behind its name there."""
+    """Yield the title of each row that a method belongs in, and a text to print after its name."""
     args = SteerGRPOConfig(output_dir="unused", use_cpu=True, bf16=False, report_to="none", advantage_shaping=name)
     for step in sorted({step for question, step in STEPS.items() if method.overrides(question)}):
         yield step, ""
@@ -65,6 +65,6 @@ def _with_ratios_of_completions(name: str, method: type[Shaper], args: SteerGRPO
 
 
 def filled(page: str) -> str:
-    """The page with the table in its place."""
+    """Return the page with a new table between its two marks."""
     before, rest = page.split(START)
     return f"{before}{START}\n{table()}\n{END}{rest.split(END)[1]}"

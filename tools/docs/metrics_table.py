@@ -1,7 +1,7 @@
-"""Writes the tables of `docs/report.md` and `docs/healthy.md` from the registry of the log and the rules of alarms.
+"""Writes the tables of the log's keys and of the alarms into `docs/report.md` and `docs/healthy.md`: `make metrics`.
 
-`make metrics`. They are pages of the repository and not of the site only, so that they can be read there;
-`tests/test_docs.py` says when one is out of date.
+The pages are kept in the repository, so that they can be read there and not only on the site. `tests/test_docs.py`
+fails if one is out of date.
 """
 
 import re
@@ -19,7 +19,7 @@ BLOCK = re.compile(r"(<!-- (\w+): written by make metrics -->\n).*?(<!-- end -->
 
 
 def tables() -> dict[str, str]:
-    """Each table by the name of its place: one for each origin of keys, and the alarms of two kinds."""
+    """Return the tables by the name of their place in a page: keys of two origins, and alarms of two kinds."""
     found = {origin: keys_of([key for key in KEYS if key.origin == origin]) for origin in ORIGINS}
     for place, kind in (("alarms", ENTROPY_RULES), ("no_learning", LEARNING_RULES)):
         found[place] = table(("alarm", "value", "fires at", "armed again at", "steps"), map(alarm, kind))
@@ -27,7 +27,7 @@ def tables() -> dict[str, str]:
 
 
 def keys_of(keys: Iterable[Key]) -> str:
-    """A row for each text, family by family; keys that share one share the row."""
+    """Return a table of keys, family by family. Keys with the same unit and description share a row."""
     keys = list(keys)
     families = list(dict.fromkeys(key.name.split("/")[0] for key in keys))
     rows: dict[tuple[str, ...], list[str]] = {}
@@ -38,35 +38,35 @@ def keys_of(keys: Iterable[Key]) -> str:
 
 
 def called(key: Key) -> str:
-    """The key in backticks; of a family, its members as a page calls them."""
+    """Return the name of a key in backticks, or the names of its family's members."""
     return ", ".join(name if name == "…" else f"`{name}`" for name in (key.family or key.name).split(", "))
 
 
 def alarm(rule: Rule) -> str:
-    """One row: what is compared, and with what."""
+    """Return the table row of an alarm's rule."""
     fires, clears = ("≥", "≤") if rule.fires > rule.clears else ("≤", "≥")
     first, again = threshold(fires, rule.fires), threshold(clears, rule.clears)
     return f"| `{rule.name}` | {escaped(rule.compared)} | {first} | {again} | {rule.steps} |"
 
 
 def threshold(sign: str, value: float) -> str:
-    """A threshold of a value that is never below 0: as much as 1e-12 is anything above it."""
+    """Return a threshold with its sign. The value compared is never negative, and one below 1e-9 stands for 0."""
     return "0" if value == 0 else "> 0" if value < 1e-9 else f"{sign} {value:g}".replace("e-0", "e-")
 
 
 def escaped(text: str) -> str:
-    """The text with nothing in it that ends a cell."""
+    """Return the text with escaped bars, which would end a table cell."""
     return text.replace("|", "\\|")
 
 
 def table(head: Iterable[str], rows: Iterable[str]) -> str:
-    """A table of Markdown."""
+    """Return a Markdown table."""
     head = list(head)
     return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *rows]) + "\n"
 
 
 def filled(page: str) -> str:
-    """The page with the tables in their places."""
+    """Return the page with new tables in their places."""
     found = tables()
     return BLOCK.sub(lambda place: f"{place[1]}\n{found[place[2]]}\n{place[3]}", page)
 

@@ -1,9 +1,7 @@
-"""Writes the table of all settings into `docs/settings.md`, from the configuration's own fields: `make settings`.
+"""Writes the tables of all settings into `docs/settings.md`, from the fields of the configuration: `make settings`.
 
-With it is written what else follows from the methods' files (`methods_table.py`).
-
-A page of the repository and not of the site only, so that it can be read there; `tests/test_docs.py` says when it is
-out of date.
+The script also writes the table of the methods (`methods_table.py`). The pages are kept in the repository, so that
+they can be read there and not only on the site. `tests/test_docs.py` fails if one is out of date.
 """
 
 from dataclasses import MISSING, Field, fields
@@ -20,7 +18,7 @@ START, END = "<!-- settings: written by make settings -->\n", "<!-- end of setti
 
 
 def tables() -> str:
-    """One table for each class of settings, in the order of the configuration, and one for those of all methods."""
+    """Return one table for each class of settings, in the order of the configuration, and one for all methods."""
     known = {field.name for field in fields(GRPOConfig)}
     own = {field.name: field for field in fields(SteerGRPOConfig) if field.name not in known}
     rows: dict[str, list[str]] = {}
@@ -34,29 +32,29 @@ def tables() -> str:
 
 
 def row(name: str, field: Field) -> str:
-    """The row of a field."""
+    """Return the table row of a field."""
     return f"| `{name}` | `{default_of(field)!r}` {interval(field)} | {text(field)} |\n"
 
 
 def default_of(field: Field) -> object:
-    """The default, also where it is made by a function."""
+    """Return the default of a field, even if a function makes it."""
     return field.default_factory() if field.default_factory is not MISSING else field.default
 
 
 def text(field: Field) -> str:
-    """The help text without the range, with nothing in it that ends a cell."""
+    """Return the help text without the range, with escaped bars, which would end the table cell."""
     setting = settings_of(SteerGRPOConfig)[field.name]
     return setting.help.removesuffix(f" In {setting.within}.").replace("|", "\\|")
 
 
 def interval(field: Field) -> str:
-    """Where a number may lie."""
+    """Return the allowed range of a number, or an empty string."""
     within = settings_of(SteerGRPOConfig)[field.name].within
     return f"`{within}`" if within else ""
 
 
 def filled(page: str) -> str:
-    """The page with the tables in their place."""
+    """Return the page with new tables between its two marks."""
     before, rest = page.split(START)
     return f"{before}{START}\n{tables()}{END}{rest.split(END)[1]}"
 

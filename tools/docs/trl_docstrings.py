@@ -1,6 +1,7 @@
-"""Docstrings in TRL's style, as Markdown: `Args:` becomes a heading, its items a list, [`~steer_trl.X`] a link.
+"""Converts docstrings in TRL's style to Markdown.
 
-griffe's own styles read neither types in backticks nor items of several names, which TRL's docstrings have.
+`Args:` becomes a heading, its items become a list, and [`~steer_trl.X`] becomes a link. griffe's own styles
+cannot read types in backticks or items with several names, and TRL's docstrings have both.
 """
 
 import re
@@ -15,16 +16,16 @@ REFERENCE = re.compile(r"\[`~?([\w.]+)`\]")
 
 
 class TrlDocstrings(Extension):
-    """Rewrites every docstring once it is read."""
+    """Rewrites every docstring as Markdown after griffe has read it."""
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
-        """Rewrite that of `obj`."""
+        """Rewrite the docstring of `obj`."""
         if obj.docstring:
             obj.docstring.value = linked(as_markdown(obj.docstring.value), obj)
 
 
 def as_markdown(text: str) -> str:
-    """Make a heading and, but for `Returns`, a list of each section. What stands around them stays as it is."""
+    """Turn each section into a heading and a list; `Returns` gets no list. Other text is unchanged."""
     return SECTION.sub(lambda found: f"\n**{found[1]}**\n\n{_listed(*found.groups())}\n", text + "\n")
 
 
@@ -34,7 +35,7 @@ def _listed(section: str, body: str) -> str:
 
 
 def linked(text: str, obj: Object) -> str:
-    """Make links of references, relative ones as Python would look the name up from `obj`."""
+    """Turn references into links. Names without a dot are looked up from `obj`, as Python would."""
 
     def link(match: re.Match[str]) -> str:
         name = match[1]

@@ -1,4 +1,4 @@
-"""Pages with wide tables give their own contents' column to them: at 1280 pixels no table is cut off."""
+"""Hides the table of contents of pages with wide tables, so that no table is cut off at 1280 pixels."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ WIDE = tuple(f"{name}.md" for name in ("methods", "metrics", "settings", "scalin
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Hide the table of contents beside a wide page."""
+    """Hide the table of contents if the page is wide."""
     if page.file.src_uri in WIDE:
         page.meta["hide"] = [*page.meta.get("hide", []), "toc"]
     return markdown

@@ -1,4 +1,4 @@
-"""Every picture is a link to itself, so that a phone, which shows it as wide as its screen, can show it whole."""
+"""Makes every picture a link to itself, so that it can be opened at full size on a phone."""
 
 import re
 from typing import Any
@@ -7,5 +7,5 @@ PICTURE = re.compile(r'<img [^>]*src="(?P<file>[^"]+)"[^>]*>')
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Wrap the pictures of a page."""
+    """Wrap each picture of a page in a link."""
     return PICTURE.sub(lambda match: f'<a href="{match["file"]}">{match[0]}</a>', html)
