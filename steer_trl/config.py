@@ -82,7 +82,10 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         return {name: kept.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
 
     def seal(self) -> None:
-        """Leave private settings out of pickles from now on, because every push uploads `training_args.bin`."""
+        """Leave private settings out of pickles from now on.
+
+        Every push uploads such a pickle, `training_args.bin`.
+        """
         vars(self)["_sealed"] = True
 
     def __getstate__(self) -> dict[str, Any]:

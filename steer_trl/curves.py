@@ -1,4 +1,4 @@
-"""Draws the entropy, reward and token weights of a run from its log, to show whether the run learns or collapses.
+"""Draws a run's entropy, reward and token weights from its log, to show whether it learns or collapses.
 
     curves(trainer.state.log_history).savefig("curves.png")
 

@@ -26,7 +26,10 @@ _WITHHELD = object()
 
 
 def allow_texts(names: Iterable[str]) -> None:
-    """Add the settings in `names` to the allow-list. All strings that they accept must come from a fixed set."""
+    """Add the settings in `names` to the allow-list.
+
+    All strings that they accept must come from a fixed set.
+    """
     _TEXTS.update(names)
 
 

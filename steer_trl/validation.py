@@ -85,7 +85,10 @@ def is_within(value: object, interval: str) -> bool:
 
 
 def check_interval(name: str, value: object, interval: str, why: str = "") -> list[str]:
-    """Return a complaint unless `value` is in `interval` (see [`is_within`]). `why` is the reason that it gives."""
+    """Return a complaint unless `value` is in `interval` (see [`is_within`]).
+
+    `why` is the reason that the complaint gives.
+    """
     if is_within(value, interval):
         return []
     kind = "" if is_number(value) else "a number "

@@ -141,7 +141,7 @@ def to_text(name: str, results: dict[str, dict[str, Difference]], paired: bool) 
 
 
 def _place_in_table(metric: str) -> tuple[int, float]:
-    """Return a key that sorts metrics in the order of `MEASURES`, and metrics of one kind from large to small k."""
+    """Return a key that sorts metrics in the order of `MEASURES`, and then from large to small k."""
     kind, _, tries = metric.partition("@")
     known = [*MEASURES]
     return known.index(kind) if kind in known else len(known), -float(tries or 0)

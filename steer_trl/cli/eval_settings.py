@@ -1,4 +1,4 @@
-"""Collects the contents of `settings.json`, which records everything that completions and verdicts depend on."""
+"""Collects the contents of `settings.json`: everything that completions and verdicts depend on."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -83,7 +83,7 @@ def load_recipe(name: str | Path) -> dict[str, Any]:
 
 
 def read_layers(name: str | Path) -> list[tuple[Path, dict[str, Any]]]:
-    """Return the path of a recipe and its own settings, then those of the recipe that it extends, and so on."""
+    """Return a recipe's path and own settings, then those of the recipe that it extends, and so on."""
     found: list[tuple[Path, dict[str, Any]]] = []
     following: Path | None = find_file(name, RECIPES, "recipe")
     while following is not None:

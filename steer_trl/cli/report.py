@@ -1,4 +1,7 @@
-"""`steer-trl report`: writes one page about a run, or about several runs overlaid. The page needs no network."""
+"""`steer-trl report`: writes one page about a run, or about several runs overlaid.
+
+The page needs no network.
+"""
 
 from steer_trl.cli.errors import OneLineParser
 from steer_trl.report import write

@@ -26,7 +26,10 @@ def load_rewards(names: Sequence[str], math: dict[str, Any], field: str = "rewar
 
 
 def load_tools(names: Sequence[str]) -> list[Any]:
-    """Import the functions that the model may call. Their type hints and docstrings describe them to the model."""
+    """Import the functions that the model may call.
+
+    Their type hints and docstrings describe them to the model.
+    """
     tools = [_import_function(name, "tools", "an import path such as my_sandbox.run_python") for name in names]
     for name, tool in zip(names, tools, strict=True):
         try:

@@ -29,7 +29,7 @@ _STEP = re.compile(r"(\d{1,2})([+*-])(\d{1,2})=(\d{1,2})", re.ASCII)
 
 
 def walks(values: tuple[int, ...]) -> Iterator[tuple[str, int]]:
-    """Yield each correct sequence of steps that reduces `values` to a single number, together with that number."""
+    """Yield each correct sequence of steps that reduces `values` to one number, and that number."""
     if len(values) == 1:
         yield "", values[0]
     for i, j in permutations(range(len(values)), 2):
@@ -108,9 +108,9 @@ def problems(split: str) -> list[dict[str, str]]:
 
 
 def solved_examples(count: int, seed: int = 1) -> list[dict[str, str]]:
-    """Draw `count` random correct solutions of the training problems, as rows with a `prompt` and a `completion`.
+    """Draw `count` random correct solutions of the training problems.
 
-    The numbers of each prompt are in random order.
+    Each is a row with a `prompt` and a `completion`. The numbers of each prompt are in random order.
     """
     rng = random.Random(seed)
     drawn = rng.choices([row["prompt"] for row in problems("train")], k=count)

@@ -24,9 +24,10 @@ def read_rows(
     limit: int | None = None,
     keeps_digits: bool = False,
 ) -> Dataset:
-    """Load the rows of a data set with all columns. The arguments are those of [`~steer_trl.data.load_math_dataset`].
+    """Load the rows of a data set with all columns.
 
-    With `keeps_digits`, all numbers of a JSON file are loaded as strings if one of them is too long for a float.
+    The arguments are those of [`~steer_trl.data.load_math_dataset`]. With `keeps_digits`, all numbers of a JSON file
+    are loaded as strings if one of them is too long for a float.
     """
     path = Path(name_or_path).expanduser()
     builder = FILE_BUILDERS.get(path.suffix)

@@ -105,7 +105,10 @@ def _read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str, str 
 
 
 def check_prompts(name: str, rows: Dataset) -> None:
-    """Raise `InvalidValueError` for the first row whose `prompt` is missing or malformed. `name` is the data set."""
+    """Raise `InvalidValueError` for the first row whose `prompt` is missing or malformed.
+
+    `name` is the name of the data set.
+    """
     for number, row in enumerate(rows.select_columns("prompt")):
         try:
             if not row["prompt"]:

@@ -1,4 +1,4 @@
-"""The data sets that have a short name, from `sources.yaml`: those of STEER and STARE, and other common ones."""
+"""The data sets with a short name, from `sources.yaml`: those of STEER and STARE, and other common ones."""
 
 from dataclasses import dataclass
 from importlib.resources import files

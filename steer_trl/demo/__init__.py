@@ -1,4 +1,4 @@
-"""The demonstration: one small model trained twice from the same weights, with plain GRPO and with `hold_entropy`.
+"""The demonstration: a small model trained with plain GRPO and, from the same weights, with `hold_entropy`.
 
 `runs.py` starts both training runs in parallel, with the recipes `demo_grpo` and `demo_held`. `work.py` is the
 program that each process runs. `result.py` compares the two trained models, and `picture.py` draws the comparison.

@@ -20,7 +20,10 @@ from steer_trl.demo.folders import START, TEST
 
 
 def make_start(folder: str, seed: int, steps: int = START_STEPS) -> None:
-    """Train the model that both runs start from, and save it in half precision, which halves the size of its file."""
+    """Train the model that both runs start from, and save it.
+
+    It is saved in half precision, which halves the size of its file.
+    """
     supervised_start(folder, steps, seed)
     AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float16).save_pretrained(folder)
 

@@ -25,10 +25,11 @@ def find_no_words(log: Numbers) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Rule:
-    """The rule of an alarm. The alarm fires after a value has been at or beyond `fires` for `steps` optimizer steps.
+    """The rule that decides when an alarm fires, with the text of the alarm.
 
-    If `fires` exceeds `clears`, high values are bad; otherwise low values are bad. After the alarm has fired, it can
-    fire again once the value is back at `clears`.
+    The alarm fires after a value has been at or beyond `fires` for `steps` optimizer steps. If `fires` exceeds
+    `clears`, high values are bad; otherwise low values are bad. After the alarm has fired, it can fire again once the
+    value is back at `clears`.
 
     Attributes:
         read (`callable`): computes a [`RuleReading`] from [`Numbers`]. Raises `KeyError` if the log has never had a

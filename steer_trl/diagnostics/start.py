@@ -38,7 +38,7 @@ def drop_empty_entropy(entry: Mapping[str, Any], truncated: float | None = None)
 
 
 def find_truncated(entry: Mapping[str, Any], before: float | None) -> float | None:
-    """Return the share of truncated completions in an entry, or `before` if the entry does not have this share."""
+    """Return an entry's share of truncated completions, or `before` if the entry does not have it."""
     share = entry.get(names.CLIPPED_RATIO)
     return before if share is None else share
 

@@ -1,4 +1,4 @@
-"""Statistics of an optimizer step's tokens, by quadrant, position and clipping, and their effect on the entropy.
+"""Statistics of an optimizer step's tokens by quadrant, position, clipping and effect on the entropy.
 
 The quadrants are defined in STEER, arXiv 2510.10150, section 3.2, and in STARE, arXiv 2606.19236, section 3. They
 depend on the sign of the advantage A and on the surprisal of the token. A token whose surprisal is above the entropy
@@ -64,10 +64,11 @@ def quarters(mask: Tensor) -> Int[Tensor, "B T"]:
 
 
 def clips(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
-    """Return masks of the tokens that the loss clips, separately for each bound and for likely and unlikely tokens.
+    """Return masks of the tokens that the loss clips.
 
-    The result is empty for a loss without clipping. It is also empty if TRL has not computed the log-probabilities at
-    rollout time, because all ratios are 1 then.
+    There are two masks for each bound: one of the likely and one of the unlikely tokens. The result is empty for a
+    loss without clipping. It is also empty if TRL has not computed the log-probabilities at rollout time, because all
+    ratios are 1 then.
     """
     if batch.epsilon_high == torch.inf or batch.old_logps is batch.logps:
         return {}
@@ -82,7 +83,7 @@ def clips(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
 
 
 def token_statistics(batch: TokenBatch) -> dict[str, Statistic]:
-    """Return the quadrants' shares, the entropy by position and by advantage, and the shares of clipped tokens."""
+    """Return the shares of the quadrants and of clipped tokens, and the entropy by position and advantage."""
     seen = find_measurable(batch)
     count = seen.sum(dtype=torch.float32)
     entropies = batch.entropies.float()

@@ -82,7 +82,7 @@ class Watch:
         return Alarm(step, rule.name, rule.title, text, rule.level, reading)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the latest numbers of the log, the step since which each rule has held, and the raised alarms."""
+        """Return the log's latest numbers, the step since which each rule has held, and the raised alarms."""
         if not self._numbers:
             return {}
         return {"numbers": self._numbers, "since": self._since, "raised": sorted(self._raised)}

@@ -1,4 +1,7 @@
-"""The clip indicator of PPO's surrogate loss. A marked token gets no gradient, because its ratio has moved too far."""
+"""The clip indicator of PPO's surrogate loss.
+
+A marked token gets no gradient, because its ratio has moved too far.
+"""
 
 from jaxtyping import Bool, Float
 from torch import Tensor

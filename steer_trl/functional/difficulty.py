@@ -1,7 +1,7 @@
-"""Advantages that depend on a problem's difficulty, measured by the share p of correct completions in its group.
+"""Advantages that depend on a problem's difficulty.
 
-A group has n scored completions, of which c are correct. r is 1 for a correct completion and 0 otherwise, and
-p = c / n:
+The difficulty is measured by the share p of correct completions in the problem's group. A group has n scored
+completions, of which c are correct. r is 1 for a correct completion and 0 otherwise, and p = c / n:
 
     MaxRL    (r - p) / p                                        arXiv 2602.02710
     F-GRPO   (1 - p)^gamma A,   for any advantage A             arXiv 2602.06717

@@ -13,7 +13,7 @@ TOLERANCE = 1e-6
 
 
 def is_informative(correctness: Float[Tensor, "N"], num_generations: int) -> Bool[Tensor, "groups"]:
-    """Return whether the completions of each prompt differ in `correctness`, as a mask `[N / num_generations]`.
+    """Return a mask `[N / num_generations]` of the prompts whose completions differ in `correctness`.
 
     NaN stands for a completion that was not scored, and is ignored. A group with fewer than two scores is not
     informative.

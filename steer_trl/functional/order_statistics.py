@@ -55,10 +55,10 @@ def quantile(
 def top_threshold(
     values: Float[Tensor, "*tokens"], valid: Bool[Tensor, "*tokens"], fraction: float, reduce: Reduce = this_process
 ) -> Float32[Tensor, ""]:
-    """Return the smallest value in the top `fraction` of the valid values, as a 0-d tensor; `inf` if there is none.
+    """Return the smallest value in the top `fraction` of the valid values, as a 0-d tensor.
 
     The top `fraction` of n values has `ceil(fraction * n)` values and at least one, as in STARE's released code. With
-    a fraction of 0 it has none.
+    a fraction of 0 it has none. The result is `inf` if there is no such value.
     """
     count = reduce(valid.sum(), "sum")
     if fraction <= 0:

@@ -85,9 +85,10 @@ class EntropyRegulator:
         return self.start + (self.final - self.start) * min(fallen, 1.0)
 
     def update(self, entropy: float, progress: float = 0.0) -> float:
-        """Process the entropy of a new rollout (nats per token, at least 0), and return the strength for this rollout.
+        """Process the entropy of a new rollout, and return the strength for this rollout.
 
-        `progress` is the share of training that is done, in [0, 1]. An entropy that is not finite changes nothing.
+        `entropy` is in nats per token and at least 0. `progress` is the share of training that is done, in [0, 1]. An
+        entropy that is not finite changes nothing.
         """
         if not math.isfinite(entropy):
             return self.strength

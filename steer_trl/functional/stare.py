@@ -31,7 +31,10 @@ NAMES = (*STARE_VARIANTS, *STARE_OPERATIONS)
 
 
 class SurprisalLimits(NamedTuple):
-    """The smallest surprisals (nats, 0-d) in the sets L+ and L- of [`stare_weights`]; `inf` for an empty set."""
+    """The smallest surprisals in the sets L+ and L- of [`stare_weights`].
+
+    Both are 0-d tensors in nats, and `inf` for an empty set.
+    """
 
     positive: Tensor
     negative: Tensor

@@ -61,7 +61,10 @@ class TargetEntropyController:
             self.attenuate = min(max(self.attenuate - self.step * direction, self.attenuate_min), 1.0)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that changes during training, as plain numbers, with W and M if they are adaptive."""
+        """Return the state that changes during training, as plain numbers.
+
+        It includes W and M if they are adaptive.
+        """
         names = ("gate", "amplify", "attenuate") if self.adaptive else ("gate",)
         return {name: getattr(self, name) for name in names}
 

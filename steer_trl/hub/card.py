@@ -67,7 +67,7 @@ class CardFacts:
 
 
 def make_card(facts: CardFacts, has_report: bool = False) -> ModelCard:
-    """Return the model card, with metadata, usage, token weights, entropy, evaluation, settings and citations."""
+    """Return the model card: metadata, usage, token weights, entropy, evaluation, settings and citations."""
     results = read_results(facts.log, facts.step, facts.benchmarks)
     curve = [entry for entry in facts.log if entry.get(ENTROPY) is not None and "step" in entry]
     rows = np.linspace(0, len(curve) - 1, min(POINTS, len(curve))).round().astype(int)

@@ -40,7 +40,7 @@ class Setting:
 
 
 def settings_of(config: type) -> dict[str, Setting]:
-    """Return a mapping from the name of a configuration's field to its [`Setting`], for each field that has one."""
+    """Return the [`Setting`] of each field of a configuration that has one, by the field's name."""
     found = {}
     for name, hint in get_type_hints(config, include_extras=True).items():
         for note in getattr(hint, "__metadata__", ()):
@@ -214,12 +214,18 @@ class ShapingConfig(GRPOConfig):
 
     @property
     def skips_padding(self) -> bool:
-        """Whether padding is skipped. If `skip_padding` is unset, it is skipped whenever a method is in use."""
+        """Whether padding is skipped.
+
+        If `skip_padding` is unset, it is skipped whenever a method is in use.
+        """
         return bool(self.shaping_names) if self.skip_padding is None else self.skip_padding
 
     @property
     def groups_per_rollout(self) -> int:
-        """The number of prompts in a rollout, over all processes. Each prompt has `num_generations` completions."""
+        """The number of prompts in a rollout, over all processes.
+
+        Each prompt has `num_generations` completions.
+        """
         return self.generation_batch_size // self.num_generations
 
     @property

@@ -176,9 +176,10 @@ def draw_frontiers(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
 
 
 def _read_sweep(samplings: Samplings) -> dict[str, list[dict[str, Any]]]:
-    """Return the points of each benchmark. A point has a temperature and the shares of problems solved with it.
+    """Return the points of each benchmark.
 
-    The points come from the largest set of samplings that differ only in temperature and seed.
+    A point has a temperature and the shares of problems solved with it. The points come from the largest set of
+    samplings that differ only in temperature and seed.
     """
     points: dict[str, list[dict[str, Any]]] = {}
     try:

@@ -65,7 +65,7 @@ def after_thought(text: str) -> str:
 
 
 def bare(answer: str) -> str:
-    r"""Return an answer without its `\boxed{}` or, if it has no box, without the dollar signs that enclose it."""
+    r"""Return an answer without its `\boxed{}` or, if it has no box, without its enclosing dollar signs."""
     answer = answer.strip()
     inside = last_boxed(answer)
     if inside is not None:

@@ -158,7 +158,7 @@ def _ratio(one: Expr, other: Expr) -> Any:
 
 
 def _points(symbols: list[Any], of_integers: bool) -> list[dict[Any, Rational]]:
-    """Return random points with small positive values of the symbols, so that rounding loses no term of a sum."""
+    """Return random points with small positive coordinates, so that rounding loses no term of a sum."""
     if not symbols:
         return [{}]
     dice = random.Random(0)
@@ -168,7 +168,7 @@ def _points(symbols: list[Any], of_integers: bool) -> list[dict[Any, Rational]]:
 
 
 def _value(expression: Expr, point: dict[Any, Rational]) -> Any:
-    """Return the value at a point, as an exact rational or with 30 digits; `None` if it is not a finite number."""
+    """Return the value at a point, as a rational or with 30 digits; `None` if it is not a finite number."""
     value = expression.subs(point).doit() if point else expression.doit()
     if value.has(nan, zoo, oo, -oo) or value.free_symbols:
         return None

@@ -58,7 +58,7 @@ def _kind_of_no_answer(text: str, gold: str) -> str | None:
 
 
 def write(reading: Reading) -> str | None:
-    """Return an answer in another notation, as a model would write it; `None` if there is no other notation."""
+    """Return an answer in another notation that a model might use; `None` if there is none."""
     match reading:
         case Number():
             return _write_number(reading)

@@ -96,9 +96,10 @@ def _member(reading: Reading) -> Reading:
 
 
 def _values(answer: Reading) -> Sequence[Reading]:
-    """Return the readings inside an answer, such as the right side of an equation or an amount without its unit.
+    """Return the readings inside an answer.
 
-    A false or unsolved equation, and a wrongly rounded approximation, have none.
+    Examples are the right side of an equation and an amount without its unit. A false or unsolved equation, and a
+    wrongly rounded approximation, have none.
     """
     match answer:
         case Approximation():
@@ -173,12 +174,18 @@ def _is_equal_equation(answer: Equation, gold: Equation) -> bool:
 
 
 def _is_name(side: str) -> bool:
-    """Return whether a side of an equation is a name such as `f(3)`, `AB` or `AB/CD`, not a number, sum or power."""
+    """Return whether a side of an equation is a name such as `f(3)`, `AB` or `AB/CD`.
+
+    Numbers, sums and powers are not names.
+    """
     return bool(_unknowns(side)) and not re.search(r"[\d+^!-]", UNKNOWN.sub("", _operations(side)))
 
 
 def _is_unsolved(side: str) -> bool:
-    """Return whether a side, such as `x^2`, is computed from one unknown, so that its equation is not solved yet."""
+    """Return whether a side, such as `x^2`, is computed from one unknown.
+
+    Its equation is then not solved yet.
+    """
     unknowns = [unknown for unknown in _unknowns(side) if unknown not in CONSTANTS]
     return len(set(unknowns)) == 1 and (len(unknowns) > 1 or not _is_name(side))
 

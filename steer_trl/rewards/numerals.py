@@ -133,7 +133,10 @@ def _value_of_words(words: list[str]) -> Fraction | None:
 
 
 def _value_of_scale(words: list[str], position: int) -> Fraction | None:
-    """Return the number that `words` name. Their largest scale, such as *million* or *thirds*, is at `position`."""
+    """Return the number that `words` name.
+
+    Their largest scale, such as *million* or *thirds*, is at `position`.
+    """
     scale = SCALES[words[position]]
     count = _value_of_words(words[:position] or ["one"])
     rest = _value_of_words(words[position + 1 :] or ["zero"])

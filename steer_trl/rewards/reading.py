@@ -1,4 +1,4 @@
-r"""Turns an answer into a number, measure, choice, list, interval, word or formula, so that it can be compared.
+r"""Turns an answer into a number, measure, choice, list, interval, word or formula that can be compared.
 
 Each kind has a class. An answer that fits no other kind becomes a [`Formula`], which math-verify's parser reads
 (`formulas.py`).
@@ -16,7 +16,10 @@ from steer_trl.rewards.units import convert, read_unit
 
 
 class Measure(NamedTuple):
-    """An amount and its unit. The unit is `""` if the text only names the counted objects, as in *34 apples*."""
+    """An amount and its unit.
+
+    The unit is `""` if the text only names the counted objects, as in *34 apples*.
+    """
 
     amount: "Reading"
     unit: str
@@ -224,7 +227,10 @@ def _read_all_but(text: str) -> Group | None:
 
 
 def _read_ratio(text: str) -> Group | None:
-    """Read a ratio of three or more numbers, such as `2:3:5`, as a tuple. A ratio of two numbers is a fraction."""
+    """Read a ratio of three or more numbers, such as `2:3:5`, as a tuple.
+
+    A ratio of two numbers is a fraction.
+    """
     parts = split(text, ":")
     return Group("()", tuple(map(_read, parts))) if len(parts) > 2 else None
 

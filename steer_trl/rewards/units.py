@@ -53,7 +53,7 @@ def read_unit(text: str) -> str | None:
 
 
 def find_unit(word: str) -> str | None:
-    """Return the spelling with which pint reads a word or symbol as a unit, or `None` if pint has no such unit."""
+    """Return pint's spelling of the unit that a word or symbol names, or `None` if pint has no such unit."""
     name = word.strip("«».")
     if name.lower() in LABELS | MATHEMATICAL or (len(name) == 2 and name == word and name not in TIGHT):
         return None
@@ -79,7 +79,10 @@ def _check(unit: str) -> str | None:
 
 
 def convert(value: float, unit: str, other: str) -> float | None:
-    """Convert `value` from `unit` to the unit `other`. Return `None` if the units measure different quantities."""
+    """Convert `value` from `unit` to the unit `other`.
+
+    Return `None` if the units measure different quantities.
+    """
     try:
         return float(registry().Quantity(value, unit).to(other).magnitude)
     except pint.DimensionalityError:

@@ -147,7 +147,10 @@ def default_num_workers() -> int:
 
 
 def memory_limit(num_workers: int) -> int | None:
-    """Return a worker's share of half the machine's memory (bytes), within `MEMORY_LIMITS`; `None` except on Linux."""
+    """Return a worker's share of half the machine's memory, in bytes and within `MEMORY_LIMITS`.
+
+    The result is `None` except on Linux.
+    """
     if sys.platform != "linux":
         return None
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

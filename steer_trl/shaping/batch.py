@@ -132,7 +132,10 @@ class Rollout:
         return self.responses.float().sum(1)
 
     def mean_of_tokens(self, values: Float[Tensor, "N T"]) -> Float32[Tensor, "N"]:
-        """Return the mean `[N]` of each completion's finite values over the generated tokens; NaN if there is none."""
+        """Return the mean `[N]` of each completion's finite values over the generated tokens.
+
+        The mean is NaN if a completion has no finite value.
+        """
         return mean_of_tokens(values, self.responses)
 
     def mean_of_scored(self, values: Float[Tensor, "N T"]) -> Float32[Tensor, "N"]:

@@ -1,4 +1,4 @@
-"""Checks for settings that no method reads, and for methods that conflict with TRL's settings or with each other."""
+"""Finds settings that no method reads, and methods that conflict with TRL's settings or with each other."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -11,7 +11,10 @@ Methods = Mapping[str, type[Shaper]]
 
 
 def find_unread(settings: Iterable[str], names: Collection[str]) -> list[str]:
-    """Return the settings in `settings` that no method in `names` reads. If a method is custom, the list is empty."""
+    """Return the settings in `settings` that no method in `names` reads.
+
+    If a method is custom, the list is empty.
+    """
     if not set(names) <= set(SHAPERS):
         return []
     return [setting for setting in settings if setting in READERS and not set(READERS[setting]) & set(names)]

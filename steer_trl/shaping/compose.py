@@ -74,7 +74,7 @@ def reads_sensitivities(shapers: Shapers) -> bool:
 
 
 def measure_all(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Any]:
-    """Return the statistics of each active method that acts in the loss, in a dict whose keys are method names.
+    """Return the statistics of each active method that acts in the loss, by the method's name.
 
     If `reduce` is collective, so is this function. The same methods are active on every rank.
     """

@@ -1,4 +1,4 @@
-"""The controller of `hold_entropy`, which adjusts a method's strength to keep the entropy from falling below a level.
+"""The controller of `hold_entropy`, which adjusts a method's strength to keep the entropy at or above a level.
 
 The controller receives the entropy of each new rollout after the methods have received it, and before any update on
 that rollout. It then adjusts the strength of one method (`functional/regulator.py`). The method defines the upper
@@ -118,7 +118,7 @@ def _describe(schedule: Sequence[float]) -> str:
 
 
 def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:
-    """Return complaints if `hold_entropy` is set and cannot work with the `methods` or with the other settings."""
+    """Return complaints if `hold_entropy` is set and cannot work with the `methods` or other settings."""
     if args.hold_entropy is None:
         return []
     complaints = []

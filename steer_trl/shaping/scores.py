@@ -1,4 +1,7 @@
-"""Helpers for methods that act on rollouts. They find correct completions and standardize values within groups."""
+"""Helpers for methods that act on rollouts.
+
+They find correct completions and standardize values within groups.
+"""
 
 import torch
 from jaxtyping import Bool, Float

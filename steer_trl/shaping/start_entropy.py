@@ -44,9 +44,9 @@ class StartEntropy:
         return self.value if len(self._entropies) >= self.rollouts else None
 
     def take(self, entropy: float, is_late: bool = False) -> None:
-        """Add the mean entropy of a new rollout (nats per token), unless `rollouts` rollouts have been added already.
+        """Add the mean entropy of a new rollout, unless `rollouts` rollouts have been added already.
 
-        `is_late` means that the policy was updated before this rollout.
+        `entropy` is in nats per token. `is_late` means that the policy was updated before this rollout.
         """
         if self.settled is None and math.isfinite(entropy) and entropy > 0:
             self.is_late = is_late if not self._entropies else self.is_late

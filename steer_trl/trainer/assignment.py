@@ -52,7 +52,7 @@ def _take_turns(lengths: Sequence[int], is_idle: Sequence[bool], ranks: int) -> 
 def _cut_alike(
     of_ranks: list[Places], lengths: Sequence[int], parts: int, most: float, is_even: bool = False
 ) -> list[list[Places]]:
-    """Sort the completions of every rank by length, and cut them into parts at the same places on all ranks."""
+    """Sort each rank's completions by length, and cut them into parts at the same places on all ranks."""
     if not parts:
         return [[] for _ in of_ranks]
     ordered = [sorted(own, key=lambda place: -lengths[place]) for own in of_ranks]

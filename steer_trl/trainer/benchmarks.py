@@ -1,4 +1,7 @@
-"""Runs math benchmarks with TRL's generation engine whenever TRL evaluates, and adds the results to TRL's metrics."""
+"""Runs math benchmarks with TRL's generation engine whenever TRL evaluates.
+
+The results are added to TRL's metrics.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +20,7 @@ from steer_trl.trainer.trl import GRPOTrainer, draw, tokenizer_of
 
 
 class BenchmarkRuns:
-    """Runs the benchmarks of a `trainer` after its evaluation on the `eval_dataset`, or alone if it has none."""
+    """Runs the benchmarks of a `trainer` after its evaluation on `eval_dataset`, or alone if it has none."""
 
     def __init__(self, trainer: GRPOTrainer, evaluation: BenchmarkEvaluation | None, beside_rewards: bool) -> None:
         self._trainer = trainer
@@ -59,7 +62,7 @@ class BenchmarkRuns:
 
 
 class TrainerGenerator:
-    """Generates with the trainer's own engine, vLLM or Transformers, and the evaluation's sampling settings."""
+    """Generates with the trainer's engine (vLLM or Transformers) and the evaluation's sampling settings."""
 
     # Every rank must generate, because sharded weights are gathered, and with vLLM the ranks wait for each other.
     is_collective = True
@@ -69,7 +72,10 @@ class TrainerGenerator:
 
     @property
     def needs_equal_batches(self) -> bool:
-        """Whether every rank must pass the same number of prompts, because TRL splits vLLM's completions evenly."""
+        """Whether every rank must pass the same number of prompts.
+
+        With several ranks, TRL splits vLLM's completions evenly.
+        """
         return self.trainer.use_vllm and self.trainer.accelerator.num_processes > 1
 
     def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:

@@ -51,7 +51,7 @@ OF_A_RUN = (
 
 
 class Checkpoints(TrainerCallback):
-    """Saves and loads the state that TRL's own files lack, so that a `trainer` can be resumed at any optimizer step.
+    """Saves and loads the state that TRL's files lack, so that a `trainer` can resume at any optimizer step.
 
     `parts` maps a name to each object whose state changes. The object's `state_dict` returns plain numbers, and its
     `load_state_dict` also accepts the state that the object had before training. `continued` is the checkpoint from
@@ -66,7 +66,7 @@ class Checkpoints(TrainerCallback):
         self.continued: str | None = None
 
     def begin_training(self, checkpoint: str | None) -> None:
-        """Reset every part to its state before training, so that no earlier call of `train` affects this run."""
+        """Reset every part to its state before training, so that earlier calls of `train` have no effect."""
         self.continued = checkpoint
         for name, part in self._parts.items():
             if part.state_dict() != self._first_states[name]:

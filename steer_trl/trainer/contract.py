@@ -82,7 +82,7 @@ def broken_pieces() -> list[str]:
 
 
 def find_mentioned(trainer_class: type) -> set[str]:
-    """Return every name that the code of a trainer's class and its parents uses, excluding Transformers' `Trainer`."""
+    """Return every name in the code of a trainer's class and its parents, except Transformers' `Trainer`."""
     parents = [parent for parent in trainer_class.__mro__ if parent not in Trainer.__mro__]
     functions = [one for parent in parents for one in vars(parent).values() if inspect.isfunction(one)]
     codes: list[CodeType] = [inspect.unwrap(one).__code__ for one in functions]

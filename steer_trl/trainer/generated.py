@@ -96,7 +96,7 @@ class GeneratedTokens(TrainerCallback):
             control.should_save |= args.save_strategy != "no"
 
     def state_dict(self) -> dict[str, float]:
-        """Return the count and the share of the run that is done, or an empty dictionary before the first token."""
+        """Return the count and the run's progress, or an empty dictionary before the first token."""
         return {"total": self.total, "share": self.progress()} if self.total else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

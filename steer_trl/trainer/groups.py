@@ -22,7 +22,7 @@ def whole_groups(
     compared: dict[str, Any],
     rewards_per_function: Tensor,
 ) -> tuple[Rollout, slice]:
-    """Return the groups that the methods in `shapers` compare, and the slice of rows that belongs to this rank.
+    """Return the groups that the methods in `shapers` compare, and the slice of this rank's rows.
 
     Collective.
 
@@ -72,7 +72,10 @@ def own_rows(trainer: GRPOTrainer, rollout: dict[str, Any]) -> Tensor:
 
 
 def total_reward(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tensor:
-    """Return TRL's weighted sum of rewards for each of N completions; NaN if no function could score a completion."""
+    """Return TRL's weighted sum of rewards for each of N completions.
+
+    The sum is NaN if no function could score a completion.
+    """
     weights = trainer.reward_weights.to(rewards_per_function.device)
     total = (rewards_per_function * weights).nansum(dim=1)
     return torch.where(rewards_per_function.isnan().all(dim=1), torch.nan, total)

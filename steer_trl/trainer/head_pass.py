@@ -1,4 +1,4 @@
-"""Computes the exact sensitivity of each token's entropy with one more pass of the LM head at half the temperature.
+"""Computes each token's exact entropy sensitivity with one more pass of the LM head at half the temperature.
 
 `entropy_sensitivity_without_logits` needs log-probabilities and entropies at two temperatures. TRL's head returns them
 for the configured temperature. For half of that temperature, a hook keeps the backbone's hidden states, and TRL's head
@@ -88,7 +88,7 @@ def _join(found: list[Tensor], logps: Tensor) -> Tensor:
 def _add_hooks(
     trainer: GRPOTrainer, found: list[Tensor], guard_head: Callable[[], AbstractContextManager[None]]
 ) -> list[RemovableHandle]:
-    """Add hooks that append the tokens' entropy sensitivities to `found` after each pass of the policy's fused head.
+    """Add hooks that append entropy sensitivities to `found` after each pass of the policy's fused head.
 
     The sensitivities of b sequences of S tokens have the shape `[b, S - 1]`.
     """

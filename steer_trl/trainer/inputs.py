@@ -1,4 +1,4 @@
-"""Converts TRL's dictionary of a micro-batch to a `TokenBatch`, and names the keys that this package adds to it."""
+"""Converts TRL's micro-batch dictionary to a `TokenBatch`, and names the keys that this package adds to it."""
 
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ IS_IDLE = "is_idle"
 
 
 class Score(NamedTuple):
-    """The log-probability, entropy and, if computed, sensitivity of each token from a forward pass of the policy.
+    """Each token's log-probability, entropy and, if computed, sensitivity in a forward pass of the policy.
 
     All tensors have the shape `[B, T]`, for B completions of T tokens.
     """
@@ -37,7 +37,10 @@ class Score(NamedTuple):
 
 
 def keep_score(rollout: dict[str, Any], score: Score) -> None:
-    """Add `score`, which was computed under the policy that generated the rollout, to the dictionary `rollout`."""
+    """Add `score` to the dictionary `rollout`.
+
+    The score was computed under the policy that generated the rollout.
+    """
     names = (OLD_LOGPS, OLD_ENTROPIES, OLD_SENSITIVITIES)
     rollout.update({name: x for name, x in zip(names, score, strict=True) if x is not None})
 
@@ -48,7 +51,10 @@ def read_score(inputs: dict[str, Any]) -> Score:
 
 
 def loss_mask(inputs: dict[str, Any]) -> Tensor:
-    """Return the mask `[B, T]` of the tokens that TRL trains on: completion tokens except those that a tool wrote."""
+    """Return the mask `[B, T]` of the tokens that TRL trains on.
+
+    These are all completion tokens except those that a tool wrote.
+    """
     mask = inputs["completion_mask"]
     return mask * inputs["tool_mask"] if "tool_mask" in inputs else mask
 

@@ -76,7 +76,10 @@ class Ordering:
 
     @property
     def skips_idle(self) -> bool:
-        """Whether completions with an advantage of 0 add nothing to the loss, so that most need no gradient."""
+        """Whether completions with an advantage of 0 add nothing to the loss.
+
+        Most of them then need no gradient.
+        """
         hooks = {hook for shaper in self._shapers.values() for hook in HOOKS if shaper.overrides(hook)}
         return self.is_on and self._trainer.beta == 0 and hooks <= LEAVES_ZERO
 

@@ -68,13 +68,19 @@ class Padding:
 
     @cached_property
     def _rotations(self) -> list[dict[str, Any]]:
-        """The parameters of the rotary positions, for the model and each kind of layer; empty if there are none."""
+        """The parameters of the rotary positions, for the model and each kind of layer.
+
+        The list is empty if the model has no rotary positions.
+        """
         rope = getattr(self._trainer.model.config.get_text_config(), "rope_parameters", None)
         return [one for one in (rope, *rope.values()) if isinstance(one, dict)] if rope else []
 
     @cached_property
     def _joins(self) -> bool:
-        """Whether rows may be moved to column 0, because the model depends only on distances between tokens."""
+        """Whether rows may be moved to column 0.
+
+        They may if the model depends only on the distances between tokens.
+        """
         text = self._trainer.model.config.get_text_config()
         # Ministral 3 scales its queries by absolute position.
         scales_by_position = any(rope.get("llama_4_scaling_beta") for rope in self._rotations)
@@ -135,7 +141,7 @@ class Padding:
         return tuple(_join(list(of_parts), places_of_rows) for of_parts in zip(*parts, strict=True))
 
     def _find_tokens(self, mask: Tensor, prompt_width: int) -> tuple[Tensor, Tensor]:
-        """Return, for each of B rows, the first column to keep and the number of columns to keep, both `[B]`."""
+        """Return the first column and the number of columns to keep for each of B rows, both `[B]`."""
         # The column before a completion is kept even if the prompt is empty, because it predicts the first token.
         first = mask.argmax(1).clamp(max=prompt_width - 1)
         begin = first if self._joins else torch.zeros_like(first)
@@ -237,7 +243,10 @@ def _move_back(output: Tensor | None, sources: Tensor, is_written: Tensor) -> Te
 
 
 def _join(parts: list[Tensor | None], places: Tensor) -> Tensor | None:
-    """Join an output of several passes. Rows return to their original order; scalars are averaged, as in TRL."""
+    """Join an output of several passes.
+
+    Rows return to their original order; scalars are averaged, as in TRL.
+    """
     found = [part for part in parts if part is not None]
     if not found:
         return None

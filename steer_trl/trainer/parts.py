@@ -78,7 +78,10 @@ class Shaping:
         self.checkpoints = Checkpoints(trainer, stateful, self.resampling)
 
     def attach(self) -> None:
-        """Check the constructed trainer and register the callbacks, beginning with the one that loads checkpoints."""
+        """Check the constructed trainer, and register the callbacks.
+
+        The first callback is the one that loads checkpoints.
+        """
         trainer = self._trainer
         args = trainer.args
         check_processing_class(trainer)

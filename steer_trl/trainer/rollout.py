@@ -30,7 +30,7 @@ from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log,
 
 
 class RolloutShaping:
-    """Applies the methods that compare the completions of a prompt, and computes the token values that they need.
+    """Applies the methods that compare a prompt's completions, and computes the token values that they need.
 
     Attributes:
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of the N completions of all ranks; NaN if a
@@ -145,7 +145,7 @@ class RolloutShaping:
         return entropy
 
     def _update_controllers(self, entropy: float) -> None:
-        """Pass the mean entropy of a new rollout, in nats per token, to the methods and then to `hold_entropy`."""
+        """Pass a new rollout's mean entropy, in nats per token, to the methods and then to `hold_entropy`."""
         for shaper in self._shapers.values():
             shaper.on_rollout(entropy)
         if self._hold is not None:
@@ -153,7 +153,10 @@ class RolloutShaping:
 
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:
-        """Compute the [`Score`] of `rollout` under the current policy. The random state is restored afterwards."""
+        """Compute the [`Score`] of `rollout` under the current policy.
+
+        The random state is restored afterwards.
+        """
         trainer = self._trainer
         args = trainer.args
         # A rollout stores images and token types under the names of the forward pass's arguments.
@@ -174,7 +177,10 @@ class RolloutShaping:
         return score
 
     def _restore_truncated(self, rollout: dict[str, Any]) -> dict[str, Any]:
-        """Return `rollout` with masks that include truncated completions, which only the loss may leave out."""
+        """Return `rollout` with masks that include truncated completions.
+
+        Only the loss may leave these out.
+        """
         if not self._trainer.mask_truncated_completions:
             return rollout
         device = rollout["completion_ids"].device
@@ -183,7 +189,7 @@ class RolloutShaping:
         return rollout | {name: pad(mask, pad_to_multiple_of=multiple) for name, mask in rows.items()}
 
     def _log(self, before: Tensor, after: Tensor, trained: Tensor, written: Tensor) -> None:
-        """Log how much the methods changed the advantages, and write the new advantages to TRL's completion table."""
+        """Log how much the methods changed the advantages, and put the new ones in TRL's completion table."""
         trainer = self._trainer
         change = (after.view(len(before), -1) - before.unsqueeze(1)).abs()
         mean = masked_mean_over_ranks(trainer.accelerator, *torch.broadcast_tensors(change, trained))

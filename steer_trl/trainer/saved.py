@@ -19,7 +19,10 @@ SAMPLING_FILE = "dynamic_sampling.pt"
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """Return the contents of `shaping_state.json` in a checkpoint; empty if TRL's own trainer saved the checkpoint."""
+    """Return the contents of `shaping_state.json` in a checkpoint.
+
+    The result is empty if TRL's own trainer saved the checkpoint.
+    """
     path = folder / STATE_FILE
     return _read(path, lambda: json.loads(path.read_text())) if path.exists() else {}
 

@@ -71,7 +71,10 @@ class OptimizerStep:
 
     @contextmanager
     def loss_of(self, inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield a copy of a loss's `inputs`. The shaped advantages are written into it during the forward pass."""
+        """Yield a copy of a loss's `inputs`.
+
+        The shaped advantages are written into it during the forward pass.
+        """
         with self._tripwire.watch(inputs, self._trainer.model.training) as copy:
             self._inputs = copy
             self.is_in_loss = True
@@ -145,7 +148,10 @@ class OptimizerStep:
         return self.micro_batches * args.per_device_train_batch_size * self._trainer.accelerator.num_processes
 
     def _measure_step(self, inputs: dict[str, Any], first: TokenBatch) -> dict[str, Any] | None:
-        """Compute the statistics over the whole step; `None` if no method compares tokens across micro-batches."""
+        """Compute the statistics over the whole step.
+
+        The result is `None` if no method compares tokens across micro-batches.
+        """
         trainer = self._trainer
         args = trainer.args
         is_scored = OLD_LOGPS in inputs

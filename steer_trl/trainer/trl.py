@@ -141,7 +141,7 @@ def replace_last(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
 
 
 def weigh_last_means(trainer: GRPOTrainer, of_tokens: float, of_completions: float) -> None:
-    """Multiply the last logged means over tokens by `of_tokens`, and those over completions by `of_completions`."""
+    """Multiply the last logged token means by `of_tokens`, and the completion means by `of_completions`."""
     log = trainer._metrics["train"]
     over_completions = {"vespo/phi_seq_mean"}
     if trainer.importance_sampling_level == "sequence":
@@ -159,7 +159,7 @@ def replace_column(trainer: GRPOTrainer, column: str, values: Sequence[float]) -
 
 
 def extra_columns(trainer: GRPOTrainer) -> dict[str, list[Any]]:
-    """Return TRL's dictionary of the values that reward functions passed to `log_extra` for the current rollout."""
+    """Return TRL's dictionary of values that reward functions passed to `log_extra` for this rollout."""
     return trainer._pending_extra_logs
 
 
@@ -177,6 +177,9 @@ def forward(trainer: GRPOTrainer, *args: Any, **inputs: Any) -> tuple[Tensor, Te
 
 
 def draw(trainer: GRPOTrainer, prompts: Sequence[Any]) -> list[list[int]]:
-    """Generate one completion for each prompt with the trainer's own engine. Return the completions' token ids."""
+    """Generate one completion for each prompt with the trainer's own engine.
+
+    Return the completions' token ids.
+    """
     prompt_ids, images, fields = trainer._tokenize_prompts(list(prompts))
     return [list(ids) for ids in trainer._generate_single_turn(prompt_ids, images, fields, num_generations=1)[0]]

@@ -32,7 +32,10 @@ class Key:
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel of the report, which draws several keys together. It is left out if no run has logged any of them."""
+    """A panel of the report, which draws several keys together.
+
+    It is left out if no run has logged any of them.
+    """
 
     section: str
     title: str

@@ -35,7 +35,10 @@ from steer_trl.shaping.batch import TokenBatch
 
 
 class CovarianceMeasure(NamedTuple):
-    """Statistics over an optimizer step's tokens, float64: the two means, and the threshold that selects tokens."""
+    """Statistics over an optimizer step's tokens: the two means, and the threshold that selects tokens.
+
+    All are float64.
+    """
 
     mean_advantage: Tensor
     mean_logp: Tensor
@@ -149,7 +152,10 @@ class KlCov(ByCovariance[KlCovOptions]):
         return cov, cov > -torch.inf
 
     def bonus(self, batch: TokenBatch, measure: CovarianceMeasure) -> Float[Tensor, "B T"]:
-        """Return - coef sign(lp - lq) / r for penalised tokens, which gives the penalty's gradient; 0 for others."""
+        """Return - coef sign(lp - lq) / r for penalised tokens, and 0 for others.
+
+        This gives the gradient of the penalty.
+        """
         pull = (batch.logps.float() - batch.old_logps.float()).sign() / batch.ratio
         return torch.where(self._find_held(batch, measure), -self.args.kl_cov_coef * pull, 0.0)
 
@@ -169,7 +175,10 @@ class KlCov(ByCovariance[KlCovOptions]):
 
 
 def covariance(batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> Tensor:
-    """Return the covariances `[B, T]`, float32; `-inf` if a token is masked or its log-probability is not finite."""
+    """Return the covariances `[B, T]`, float32.
+
+    The value is `-inf` if a token is masked or its log-probability is not finite.
+    """
     product = (batch.advantages.float() - mean_advantage) * (batch.logps.float() - mean_logp)
     return torch.where(_find_valid(batch), product, -torch.inf)
 

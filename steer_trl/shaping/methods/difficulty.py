@@ -43,7 +43,7 @@ class ByDifficulty(Shaper[Options]):
     per_token = False
 
     def find_correct(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return a tensor `[N]` with 1 for correct completions, 0 for incorrect ones and NaN for unscored ones."""
+        """Return a tensor `[N]`: 1 for correct, 0 for incorrect and NaN for unscored completions."""
         return torch.where(rollout.rewards.isnan(), torch.nan, is_right(rollout, self.args).float())
 
     def find_only_correct(self, rollout: Rollout, name: str) -> Float[Tensor, "N"]:

@@ -64,9 +64,10 @@ class ForkTokens(Shaper[ForkTokensOptions]):
         return ForkMeasure(threshold, total / chosen.clamp(min=1))
 
     def weights(self, batch: TokenBatch, measure: ForkMeasure) -> Float[Tensor, "B T"]:
-        """Return N / |S| for the tokens in S, the trained tokens with the highest entropy, and 0 for the others.
+        """Return N / |S| for the tokens in S, and 0 for the others.
 
-        Masked tokens, and tokens without a finite entropy, have the weight 1.
+        S holds the trained tokens with the highest entropy. Masked tokens, and tokens without a finite entropy, have
+        the weight 1.
         """
         chosen = batch.entropies.float() >= measure.threshold - self.tolerance
         weights = torch.where(chosen, measure.factor, 0.0)

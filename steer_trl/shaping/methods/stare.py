@@ -178,7 +178,10 @@ class Stare(Shaper[StareOptions]):
 
     @property
     def strength(self) -> float:
-        """The amplifying factor W minus 1. Setting the strength also sets the attenuating factor M to 1 / W."""
+        """The amplifying factor W minus 1.
+
+        Setting the strength also sets the attenuating factor M to 1 / W.
+        """
         return self.controller.amplify - 1
 
     @strength.setter
@@ -209,7 +212,10 @@ class Stare(Shaper[StareOptions]):
         )
 
     def weights(self, batch: TokenBatch, measure: SurprisalLimits) -> Float[Tensor, "B T"]:
-        """Return the token weights omega `[B, T]`. With `stare_gate="batch"`, the gate is assumed to be open."""
+        """Return the token weights omega `[B, T]`.
+
+        With `stare_gate="batch"`, the gate is assumed to be open.
+        """
         weights = stare_weights(
             batch.logps,
             batch.advantages,
@@ -238,9 +244,10 @@ class Stare(Shaper[StareOptions]):
             self.controller.target_entropy = self.args.stare_target_entropy * self.start.value
 
     def metrics(self) -> dict[str, float]:
-        """Return the gate, the factors W and M, the target (nats), and whether adaptive factors are at their bounds.
+        """Return the gate, the factors W and M, the target, and whether adaptive factors are at their bounds.
 
-        The gate is NaN unless the whole rollout has one gate. The target is NaN if it is unknown or not used.
+        The target is in nats per token. The gate is NaN unless the whole rollout has one gate. The target is NaN if it
+        is unknown or not used.
         """
         controller = self.controller
         waits = self.args.stare_target_entropy_unit == "initial" and self.start.value is None

@@ -88,7 +88,7 @@ class Steer(Shaper[SteerOptions]):
 
     @classmethod
     def complaints(cls, args: SteerOptions) -> list[str]:
-        """Return complaints about a linear mapping that rises, or about the released form without token ratios."""
+        """Return complaints about a rising linear mapping, or the released form without token ratios."""
         complaints = []
         if args.steer_mapping == "linear":
             least = f"[{args.steer_lambda_min}, inf)"

@@ -55,7 +55,10 @@ class ModelCards:
         self._given |= {name: value for name, value in given.items() if value}
 
     def describe(self, args: Any, state: TrainerState, model: Any = None) -> dict[str, Any]:
-        """Return the contents of `run.json`: the fields of [`describe_run`], the methods, base model and recipe."""
+        """Return the contents of `run.json`.
+
+        These are the fields of [`describe_run`], the methods, the base model and the recipe.
+        """
         usual = describe_run(args, state, model)
         of_run = {"methods": list(args.shaping_names), "model": self.base_model[0]}
         return usual | of_run | {"settings": self.recipe | usual["settings"]}
@@ -114,7 +117,7 @@ class ModelCards:
 
 
 def _is_on_hub(model: str) -> bool:
-    """Return whether `model` names a model on the Hub and not a folder that exists or existed on this machine."""
+    """Return whether `model` is on the Hub, and not a folder that exists or existed on this machine."""
     try:
         validate_repo_id(model)
     except HFValidationError:

@@ -22,7 +22,7 @@ Logs = Mapping[str, Any]
 
 
 def acting(args: SteerGRPOConfig) -> str:
-    """Return one line with the methods, the target of `hold_entropy`, dynamic sampling, and the size of a rollout."""
+    """Return one line with the methods, the `hold_entropy` target, dynamic sampling and the rollout size."""
     parts = [f"advantage_shaping {', '.join(map(str, args.shaping_names)) or 'none'}"]
     if args.hold_entropy is not None:
         unit = " of the initial one" if args.hold_entropy_unit == "initial" else " nats"
@@ -92,7 +92,10 @@ class LogFormatter:
         return f"entropy {entropy:.3g} ({', '.join(about)})"
 
     def _times(self, logs: Logs, state: TrainerState) -> str:
-        """Return the seconds per step and the time left, estimated from the pace since this process began to train."""
+        """Return the seconds per step and the time left.
+
+        Both are estimated from the pace since this process began to train.
+        """
         parts = [f"{logs['step_time']:.1f} s"] if logs.get("step_time") is not None else []
         done = self._share_done(logs, state)
         if 0 < done < 1:
@@ -187,13 +190,13 @@ def _weights(logs: Logs) -> str:
 
 
 def _losses_of_data(logs: Logs) -> Sequence[str]:
-    """Format the share of truncated completions, and the share of prompts whose completions have equal rewards."""
+    """Format the shares of truncated completions and of prompts whose completions have equal rewards."""
     found = {"truncated": names.CLIPPED_RATIO, "same reward": names.FRAC_REWARD_ZERO_STD}
     return [f"{name} {100 * logs[key]:.0f} %" for name, key in found.items() if logs.get(key) is not None]
 
 
 def _describe_measured(logs: Logs) -> Sequence[str]:
-    """Format benchmark metrics, the evaluation's reward, and shares of unanswered problems that exceed one half."""
+    """Format benchmark metrics, the evaluation's reward, and shares of unanswered problems above one half."""
     wanted = [key for key in logs if "@" in key or key == "eval_reward" or key.startswith("eval_average")]
     wanted += [key for key in logs if key.endswith("_unanswered") and key not in wanted and logs[key] > 0.5]
     return [f"{key.removeprefix('eval_')} {logs[key]:.3g}" for key in wanted if isinstance(logs[key], (int, float))]

@@ -1,1 +1,1 @@
-"""Checks the trainer's arguments and model before training, and TRL's loss and updates during the first steps."""
+"""Checks the trainer's arguments and model before training, and TRL's loss and updates in the first steps."""

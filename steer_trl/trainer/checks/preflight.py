@@ -73,7 +73,7 @@ def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset
 
 
 def check_processing_class(trainer: GRPOTrainer) -> None:
-    """Raise if the tokenizer has no vocabulary, or has no chat template although the prompts are conversations."""
+    """Raise if the tokenizer has no vocabulary, or no chat template although prompts are conversations."""
     dataset = trainer.train_dataset
     reader = trainer.processing_class
     if not isinstance(dataset, Dataset) or "prompt" not in dataset.column_names or trainer.rollout_func is not None:
@@ -195,7 +195,7 @@ def _gold_complaints(dataset: Any, rewards: list[Any]) -> list[str]:
 
 
 def _reward_name(function: Any) -> str:
-    """Return the name that TRL will give a reward function, taken from the function, its class or its model."""
+    """Return TRL's name for a reward function, taken from the function, its class or its model."""
     if isinstance(function, nn.Module):
         function = get_config_model_id(function.config)  # type: ignore[arg-type]  # a module may have any attribute
     return function.split("/")[-1] if isinstance(function, str) else get_callable_name(function)

@@ -72,7 +72,10 @@ class Tripwire(TrainerCallback):
 
 
 class WatchedInputs(dict[str, Any]):
-    """A dictionary of a loss's inputs that records whether `advantages` is read. Copying it counts as reading."""
+    """A dictionary of a loss's inputs that records whether `advantages` is read.
+
+    Copying it counts as reading.
+    """
 
     def __init__(self, inputs: dict[str, Any]) -> None:
         super().__init__(inputs)

@@ -37,7 +37,7 @@ def check_trainable(model: nn.Module) -> None:
 
 
 class UpdateWatch(TrainerCallback):
-    """Compares a sample of the parameters with their values at the start of the run, until one of them has changed."""
+    """Compares sampled parameters with their values at the start of training until one has changed."""
 
     def __init__(self, trainer: GRPOTrainer, alarms: Alarms) -> None:
         self._trainer = trainer

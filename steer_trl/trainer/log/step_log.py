@@ -1,4 +1,4 @@
-"""Logs the statistics of an optimizer step's micro-batches, which are gathered from all ranks once per step."""
+"""Logs statistics of an optimizer step's micro-batches, gathered from all ranks once per step."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sums statistics over the trained tokens of all ranks, for one optimizer step or for one batch of an evaluation.
+"""Sums statistics over the trained tokens of all ranks, for an optimizer step or a batch of an evaluation.
 
 Every key, its unit and its estimator are in the registry, `diagnostics/keys/`, and in `docs/report.md`. TRL averages
 the values between two log lines, and puts `eval_` before the keys of an evaluation.
@@ -81,7 +81,7 @@ class StepSummary:
 
 
 def masked_mean_over_ranks(accelerator: Accelerator, values: Tensor, mask: Tensor) -> float:
-    """Return the mean over all ranks of the finite `values` at the tokens of the `mask`; NaN if there are none.
+    """Return the mean over all ranks of the finite `values` at the tokens in `mask`; NaN if there are none.
 
     Collective.
     """

@@ -1,4 +1,4 @@
-"""Stores completions from TRL's `_generate` as plain values, exchanges them between ranks, and gives them back to TRL.
+"""Stores completions from TRL's `_generate`, exchanges them between ranks, and gives them back to TRL.
 
 A stored completion is a dictionary with the row number of its prompt in the data set, the values that `_generate`
 returned for it, its rewards, and the columns that reward functions add to TRL's table. Plain values are Python's own

@@ -70,7 +70,7 @@ def _selection_metrics(trainer: GRPOTrainer, generated: GroupVerdict, trained: G
 
 
 def _is_correct(trainer: GRPOTrainer, verdict: GroupVerdict) -> Tensor:
-    """Return 1 for each correct completion, 0 for each incorrect one, and NaN if a completion could not be scored."""
+    """Return 1 for each correct completion, 0 for each incorrect one, and NaN for each unscored one."""
     correct = (verdict.correctness > trainer.args.correct_threshold).float()
     return correct.masked_fill(verdict.correctness.isnan(), torch.nan)
 

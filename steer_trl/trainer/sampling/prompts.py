@@ -26,7 +26,7 @@ class PromptStream:
 
     @property
     def epochs(self) -> float:
-        """The number of passes over the data set so far, including the finished fraction of the current pass."""
+        """The number of passes over the data set so far, including the finished part of the current pass."""
         return self.passes + self.position / self._sampler.num_samples
 
     def draw(self, count: int) -> list[int]:
@@ -72,7 +72,7 @@ class PromptStream:
         self._begin()
 
     def _begin(self) -> None:
-        """Replay the sampler's shuffles up to the current pass, and store the order of prompts in this pass."""
+        """Replay the sampler's shuffles up to the current pass, and store its order of prompts."""
         sampler = self._sampler
         # TRL's sampler shuffles anew each time it is iterated, with a generator that is seeded only once.
         self._passes = RepeatSampler(sampler.data_source, 1, 1, shuffle=sampler.shuffle, seed=sampler.seed)

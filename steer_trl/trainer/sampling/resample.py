@@ -1,4 +1,4 @@
-"""Implements `dynamic_sampling="resample"`: groups without a learning signal are replaced by other prompts' groups.
+"""Replaces groups without a learning signal by other prompts' groups (`dynamic_sampling="resample"`).
 
 An attempt generates groups for the next prompts: it runs TRL's rollout method on them, and leaves the method as soon
 as the completions exist. Once enough groups are informative, they are divided evenly over the ranks. Then TRL's method
@@ -64,7 +64,10 @@ class GenerationDone(Exception):
 
 @dataclass(frozen=True)
 class Collected:
-    """The groups that a rollout is built from: this rank's completions, and the verdict on all ranks' completions."""
+    """The groups that a rollout is built from.
+
+    Each rank stores its own completions and the verdict on the completions of all ranks.
+    """
 
     own: list[StoredCompletion]
     verdict: GroupVerdict
@@ -116,12 +119,12 @@ class Resampling:
         return rollout
 
     def give_back(self, prompts: list[Any]) -> tuple[Any, ...]:
-        """Return the collected completions of `prompts` in the form in which TRL's `_generate` returns them."""
+        """Return the collected completions of `prompts` in the form that TRL's `_generate` returns."""
         assert self.collected is not None
         return to_generated(self._trainer, prompts, self.collected.own, self.collected.has_tool_masks)
 
     def end_attempt(self, prompts: list[Any], generated: tuple[Any, ...], score: ScoreRewards) -> NoReturn:
-        """Judge the completions that TRL has `generated` for `prompts`, and raise [`GenerationDone`] with them."""
+        """Judge TRL's `generated` completions of `prompts`, and raise [`GenerationDone`] with them."""
         verdict = judge_groups(self._trainer, self._inputs, prompts, generated, score)
         own_rewards = self._own_part(verdict.rewards)
         raise GenerationDone(store_completions(self._trainer, self._numbers, generated, own_rewards), verdict)
@@ -205,7 +208,10 @@ class Resampling:
         return of_all_ranks[first : first + count]
 
     def _verdict_on(self, completions: list[StoredCompletion], num_informative: int) -> GroupVerdict:
-        """Return the verdict on the completions of a rollout, whose first `num_informative` groups are informative."""
+        """Return the verdict on a rollout's completions.
+
+        The first `num_informative` groups are informative.
+        """
         device = self._trainer.accelerator.device
         rewards = torch.tensor([completion["rewards"] for completion in completions], device=device)
         lengths = torch.tensor([count_tokens(completion) for completion in completions], device=device)

@@ -33,7 +33,10 @@ def line_of(
     row: int,
     known: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the line for completion `row` of a micro-batch, with the fields in `known` and columns in `numbers`."""
+    """Return the line for completion `row` of a micro-batch.
+
+    The line has the fields in `known` and the columns in `numbers`.
+    """
     tokenizer = tokenizer_of(trainer)
     ids = inputs["completion_ids"][row]
     written = (inputs["completion_mask"][row] != 0) | (ids != tokenizer.pad_token_id)

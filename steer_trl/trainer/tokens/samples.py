@@ -75,7 +75,9 @@ class TokenLog:
 
     @torch.no_grad()
     def look(self, inputs: dict[str, Any], batch: TokenBatch, result: Shaped | None = None) -> None:
-        """Collect the lines of the micro-batch `inputs`. At the end of an optimizer step, write the collected lines.
+        """Collect the lines of the micro-batch `inputs`.
+
+        At the end of an optimizer step, write the collected lines.
 
         Collective.
         """
