@@ -19,7 +19,10 @@ WHOLE = {"top_p": 1.0, "top_k": 0, "min_p": None}
 
 
 def remark_other_policies(args: Any, model: nn.Module | None) -> None:
-    """Warn about truncated sampling and about dropout. `args` and `model` may belong to a trainer of any class."""
+    """Warn about truncated sampling and about dropout.
+
+    `args` and `model` may belong to a trainer of any class.
+    """
     if (cut := truncation(args)) is not None:
         logger.warning("%s", cut)
     if model is not None and (names := list(dropping(model))):

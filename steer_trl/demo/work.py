@@ -29,7 +29,10 @@ def make_start(folder: str, seed: int, steps: int = START_STEPS) -> None:
 
 
 def main(name: str, problems: str, *flags: str) -> None:
-    """Train the model called `name`, then test it on `problems` problems. `flags` are passed to the training."""
+    """Train the model called `name`, then test it on `problems` problems.
+
+    `flags` are passed to the training.
+    """
     if name == START:
         make_start(name, seed=int(flags[1]))
     else:

@@ -159,7 +159,10 @@ class Shaper(Generic[Options]):
 
     @property
     def active(self) -> bool:
-        """False if the method currently cannot change anything, so that the loss stays bit for bit as it is."""
+        """False if the method currently cannot change anything.
+
+        The loss then stays bit for bit as it is.
+        """
         if self.control is not None and self.strength == 0:
             return False
         return all(getattr(self.args, name) != value for name, value in self._off.items())
