@@ -202,7 +202,8 @@ class SteerGRPOTrainer(GRPOTrainer):
             outputs, score = self.shaping.forward.run(forward_pass, rollouts.wants_sensitivities, model, inputs)
             rollouts.on_forward(score)
         else:
-            idle = step.idle_inputs
+            # A resumed run may have another method or a KL penalty, for which nothing is idle.
+            idle = step.idle_inputs if self.shaping.ordering.skips_idle else None
             outputs, score = self.shaping.forward.run(forward_pass, step.wants_sensitivities, model, inputs, idle)
             step.on_forward(score)
         return outputs

@@ -18,6 +18,7 @@ from steer_trl.tiny import tiny_tokenizer
 from steer_trl.trainer.inputs import IS_IDLE
 from steer_trl.trainer.ordering import Ordering
 from steer_trl.trainer.padding import Padding
+from steer_trl.trainer.step import OptimizerStep
 from steer_trl.trainer.trl import micro_batches_of_rollout
 
 RUN = {"optim": "sgd", "learning_rate": 0.5, "max_grad_norm": 1e9, "max_steps": 2, "advantage_shaping": "none"}
@@ -140,6 +141,21 @@ def test_additions_to_the_loss_leave_nothing_idle(run, settings):
     assert not any(one[IS_IDLE] for one in micro_batches_of_rollout(trainer))
 
 
+def test_a_resumed_run_may_add_to_the_loss(run, build, monkeypatch, tmp_path):
+    """Its method trains on completions that were idle when the rollout was written."""
+    settings = {"save_strategy": "steps", "save_steps": 1, "output_dir": str(tmp_path)}
+    run(**settings)
+    settings |= {"advantage_shaping": "entropy_bonus", "entropy_bonus_coef": 0.1}
+    resumed = []
+    for idle in (OptimizerStep.idle_inputs, None):
+        monkeypatch.setattr(OptimizerStep, "idle_inputs", idle)
+        trainer = build(**settings)
+        trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+        assert any(one[IS_IDLE] for one in micro_batches_of_rollout(trainer)[4:])
+        resumed.append(trainer)
+    assert same_parameters(*resumed)
+
+
 @pytest.mark.parametrize("column", [["text"] * 32, torch.zeros(32, 2, 2)], ids=["texts", "matrices"])
 def test_texts_and_matrices_keep_the_order(run, monkeypatch, column):
     write_rollout = GRPOTrainer._generate_and_score_completions
@@ -217,6 +233,12 @@ def test_padding_stays_if_the_check_fails(run, monkeypatch, tmp_path, caplog):
     trainer = run(model=str(tmp_path), gradient_checkpointing=False)
     assert "nats per token, which is more than rounding" in caplog.text
     assert not trainer.shaping.padding.is_skipped
+
+
+def test_half_precision_passes_the_check(run, caplog):
+    trainer = run(bf16=True, max_steps=1)
+    assert trainer.shaping.padding._is_checked and trainer.shaping.padding.is_skipped
+    assert "padding stays" not in caplog.text
 
 
 def test_the_check_draws_no_random_number(run, monkeypatch):
