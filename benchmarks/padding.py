@@ -14,7 +14,8 @@ it is the slowest rank's positions over the mean of tokens, since all wait for i
 **A training** is run with TRL's trainer and this package's, taking turns: processor seconds of one thread in user
 mode, which depend little on what else the machine does; operations (`FlopCounterMode`), which do not at all; the peak
 of memory above a process that has loaded the libraries; and by how much the update differs. A rollout of 128
-completions is two optimizer steps, so TRL scores it once; without a score it is one.
+completions is two optimizer steps, so TRL scores it once; without a score it is one. A first rollout is trained on and
+not measured: in it the package compares one pass with TRL's, once in a training.
 
 **Before** is the package in the `FOLDER`, a checkout of another version. Its trainings and those of today take turns.
 """
@@ -29,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -151,16 +153,21 @@ def write(share: int, kind: str, prompts: list[str], trainer: Any) -> dict[str, 
     return {"prompt_ids": prompt_ids, "completion_ids": completion_ids, "logprobs": None}
 
 
-class Clock(TrainerCallback):
-    """The seconds of a training."""
+class Meter(TrainerCallback):
+    """Measures a training after its `first` steps: by how much each number that is `read` has grown."""
 
-    def on_train_begin(self, *_: Any, **__: Any) -> None:
-        """Begin."""
-        self.began = now()
+    def __init__(self, first: int, read: Callable[[], list[Any]]) -> None:
+        self.first = first
+        self.read = read
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Begin after the first steps."""
+        if state.global_step == self.first:
+            self.before = self.read()
 
     def on_train_end(self, *_: Any, **__: Any) -> None:
         """End."""
-        self.seconds = now() - self.began
+        self.grown = [after - before for before, after in zip(self.before, self.read(), strict=True)]
 
 
 def train(
@@ -173,11 +180,14 @@ def train(
     counts: bool = False,
     steps: int = STEPS,
 ) -> Training:
-    """Train `steps`; with `counts` operations are counted, which makes it slower."""
+    """Train a rollout, and then `steps` that are measured; with `counts` operations are counted, which is slower."""
     before = peak()
+    passes = 2 if is_scored else 1
     ours = {"advantage_shaping": "none", "skip_padding": True, "alarms": False, "diagnostics": False, "run_log": False}
-    accumulation = COMPLETIONS // batch // (2 if is_scored else 1)
-    clock = Clock()
+    accumulation = COMPLETIONS // batch // passes
+    operations = FlopCounterMode(display=False) if counts else None
+    seen = [0]
+    meter = Meter(passes, lambda: [now(), operations.get_total_flops() if operations else 0, seen[0]])
     tokenizer = tiny_tokenizer()
     with tempfile.TemporaryDirectory() as folder:
         trainer = trainer_class(
@@ -190,7 +200,7 @@ def train(
                 bf16=torch.cuda.is_available(),
                 optim="sgd",
                 learning_rate=1e-2,
-                max_steps=steps,
+                max_steps=passes + steps,
                 num_generations=GROUP,
                 per_device_train_batch_size=batch,
                 gradient_accumulation_steps=accumulation,
@@ -204,25 +214,22 @@ def train(
             ),
             train_dataset=Dataset.from_dict({"prompt": ["x"] * 64}),
             processing_class=tokenizer,
-            callbacks=[clock],
+            callbacks=[meter],
             rollout_func=partial(write, share, prompts),
         )
         trainer.remove_callback(PrinterCallback)
-        seen = [0, 0]
 
         def count(_model: Any, _args: Any, kwargs: dict[str, Any]) -> None:
             seen[0] += kwargs["input_ids"].numel()
 
         trainer.model.get_decoder().register_forward_pre_hook(count, with_kwargs=True)
-        operations = FlopCounterMode(display=False) if counts else None
         with operations or torch.enable_grad():
             trainer.train()
-    passes = 2 if is_scored else 1
-    rollouts = [draw_lengths(COMPLETIONS, share, prompts, seed) for seed in range(0, steps, passes)]
-    tokens = passes * sum(sum(map(sum, lengths)) for lengths in rollouts)
+    seeds = range(passes, passes + steps, passes)
+    tokens = passes * sum(sum(map(sum, draw_lengths(COMPLETIONS, share, prompts, seed))) for seed in seeds)
     parameters = parameters_to_vector(trainer.model.parameters()).detach().double().cpu()
-    total = operations.get_total_flops() if operations else 0
-    return Training(clock.seconds, peak() - before, parameters, total, tokens, seen[0])
+    seconds, total, positions = meter.grown
+    return Training(seconds, peak() - before, parameters, total, tokens, positions)
 
 
 def peak() -> float:

@@ -8,6 +8,7 @@ from support.runs import OPEN_STARE
 ENGINES = {"ddp": "MULTI_CPU x 2", "zero2": "DEEPSPEED 2 x 2", "zero3": "DEEPSPEED 3 x 2", "fsdp2": "FSDP x 2"}
 CASES = {
     "steer": {"advantage_shaping": "steer", "steer_lambda_min": 0.3},
+    "idle": {"advantage_shaping": "steer", "steer_lambda_min": 0.3},
     "stare": OPEN_STARE | {"stare_variant": "C2", "stare_amplify": 2.0, "stare_attenuate": 0.5},
     "exact": {"advantage_shaping": ["steer", "entropy_change"], "steer_form": "exact", "steer_lambda_min": 0.3},
     "exact_lora": {"advantage_shaping": ["steer", "stare"], "steer_form": "exact", "stare_target_entropy": 100.0},
@@ -18,7 +19,16 @@ CASES = {
 def cases(size, skip_padding=True):
     sizes = {"per_device_train_batch_size": size, "gradient_accumulation_steps": 2, "learning_rate": 0.1}
     sizes |= {"skip_padding": skip_padding}
-    return [{"fields": fields | sizes, "steps": 3, "lora": name.endswith("lora")} for name, fields in CASES.items()]
+    # Half of the completions of "idle" have no advantage.
+    return [
+        {
+            "fields": fields | sizes,
+            "steps": 3,
+            "lora": name.endswith("lora"),
+            "variant": "one_sided" if name == "idle" else "plain",
+        }
+        for name, fields in CASES.items()
+    ]
 
 
 @pytest.fixture(scope="module")

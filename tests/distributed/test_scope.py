@@ -8,9 +8,9 @@ SPLITS = [(1, 16, 1), (1, 8, 2), (1, 4, 4), (1, 1, 16), (2, 8, 1), (2, 4, 2), (2
 STARE = {"advantage_shaping": "stare", "stare_amplify": 2.0, "stare_target_entropy": 100.0}
 METHODS = {
     "exponential": {"steer_lambda_min": 0.3},
-    "linear": {"steer_lambda_min": 0.3, "steer_mapping": "linear"},
+    "linear": {"steer_lambda_min": 0.3, "steer_mapping": "linear", "skip_padding": False},
     "binary": {"steer_lambda_min": 0.3, "steer_mapping": "binary"},
-    "O1": STARE,
+    "O1": STARE | {"skip_padding": False},
     "C2": STARE | {"stare_variant": "C2", "stare_attenuate": 0.5},
 }
 VARIANTS = ["plain", "masked", "one_sided"]
