@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.waits import CASES, STEPS, count_waits
 
-MOST = {"none, without padding": 10, "STARE's C2, constant weight": 16, "STARE's C2, dynamic sampling": 30}
+MOST = {"none, without padding": 9, "STARE's C2, constant weight": 9, "STARE's C2, dynamic sampling": 13}
 
 
 @pytest.mark.parametrize("case", MOST)
