@@ -10,7 +10,8 @@ from trl.models.utils import disable_gradient_checkpointing
 from steer_trl.shaping import Shaper, reads_sensitivities
 from steer_trl.trainer.head_pass import add_sensitivities
 from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, Score
-from steer_trl.trainer.padding import ForwardPass, Padding, PassInputs, take_rows
+from steer_trl.trainer.joined_pass import ForwardPass, PassInputs, take_rows
+from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.trl import GRPOTrainer, is_first_step_of_rollout
 
 

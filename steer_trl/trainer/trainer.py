@@ -6,6 +6,7 @@ The methods are in the order in which TRL calls them. They call the parts in `se
                                      rollout.py      applies methods that compare the completions of a prompt
                                      ordering.py     assigns completions to ranks and micro-batches by length
     2  a micro-batch is trained on   forward.py      runs the forward pass, without padding (padding.py)
+                                     joined_pass.py  moves the tokens of each row to the left for it
                                      inputs.py       converts TRL's dictionary to a `TokenBatch`
                                      step.py         computes the step's statistics and shaped advantages, and logs
                                      tokens/         exports single tokens every few steps
