@@ -1,15 +1,19 @@
-"""How large should an attempt of dynamic sampling be? A simulation: no model and no clock.
+"""Simulates how many prompts an attempt of dynamic sampling should have, without a model or a clock.
 
     python benchmarks/attempts.py
 
-An attempt lasts until its longest completion ends. An engine steps once for all completions that run, and with
-`DOUBLES` of them a step takes twice as long as with one. Lengths are lognormal; the mean is a quarter of the longest.
+An attempt lasts until its longest completion ends. An engine advances all running completions by one token in each
+step. The number of completions with which a step takes twice as long as with one is given in `ENGINES`. Lengths are
+lognormal, and their mean is a quarter of the longest.
 
-*rollout* has as many prompts as a rollout in each attempt, *missing* as many as are missing over the share that was
-informative so far, and *margin* so many that nine of ten attempts suffice, which `dynamic_sampling_factor=0` does.
-The table has for each way: the attempts of a rollout, each of which waits for its longest completion; the completions
-that are generated for each one that is trained on; the share of a rollout's groups that waited for it since the
-rollout before; and how many times as fast as with *rollout* it is generated.
+Three rules for the number of prompts in an attempt are compared. *rollout* always tries as many as a rollout has.
+*missing* tries the number of missing groups divided by the share of groups that was informative so far. *margin* tries
+so many that nine of ten attempts suffice, as `dynamic_sampling_factor=0` does. The columns of each rule are:
+
+attempts        attempts for each rollout; each waits for its longest completion
+generated       completions that are generated for each completion that is trained on
+waited          share of a rollout's groups that were left over from the previous rollout
+times as fast   how many times as fast as with *rollout* a rollout is generated
 """
 
 import math
@@ -21,11 +25,11 @@ import numpy as np
 WANTED, GROUP, LONGEST, ROLLOUTS, MOST = 64, 8, 4096, 200, 3
 MARGINS = {"missing": 0.0, "margin": 1.28}
 ENGINES = ((1, 20), (1, 133), (8, 133), (8, math.inf))
-"""Engines that share a rollout, and the completions on one with which a step takes twice as long."""
+"""Pairs of the number of engines and the number of completions that double the duration of an engine's step."""
 
 
 class Course(NamedTuple):
-    """The means of a run, for each rollout."""
+    """The means over rollouts that the table shows."""
 
     time: float
     attempts: float
@@ -34,24 +38,27 @@ class Course(NamedTuple):
 
     @property
     def counts(self) -> str:
-        """The cells of the table that need no clock."""
+        """The table cells of the columns that do not depend on time."""
         return f"{self.attempts:.2f} | {self.generated:.2f} | {self.waited:.2f}"
 
 
 def duration(lengths: np.ndarray, engines: int, doubles: float) -> float:
-    """Return how long the slowest engine runs, in steps with one completion."""
+    """Return how long the slowest engine runs, in units of a step with one completion."""
     return max(part.max() + part.sum() / doubles for part in np.array_split(lengths, engines))
 
 
 def count_prompts(missing: int, share: float, margin: float) -> int:
-    """Return the prompts whose informative groups, less a `margin` of standard deviations, are those missing."""
+    """Return how many prompts to try, so that enough of them are informative.
+
+    The expected number of informative groups, less `margin` standard deviations, is the number of `missing` groups.
+    """
     spread = margin * math.sqrt(share * (1 - share))
     root = (spread + math.sqrt(spread**2 + 4 * share * missing)) / (2 * share)
     return min(math.ceil(root**2), MOST * WANTED)
 
 
 def simulate(way: str, informative: float, engines: int, doubles: float) -> Course:
-    """Generate rollouts when a share of all groups is `informative`."""
+    """Simulate rollouts with the rule `way`, if each group is informative with the probability `informative`."""
     dice = np.random.default_rng(0)
     share = informative
     waiting = attempts = generated = waited = 0
@@ -74,7 +81,7 @@ def simulate(way: str, informative: float, engines: int, doubles: float) -> Cour
 
 
 def main() -> None:
-    """Print a table."""
+    """Print the table."""
     names = ["informative", "engines", "a step doubles with"]
     for way in ("rollout", *MARGINS):
         names += [f"{way}: attempts", "generated", "waited"]

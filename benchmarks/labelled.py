@@ -1,7 +1,8 @@
-"""Answers with their gold answers and the right verdict: `answers.txt`, and those made from the gold answers of files.
+"""Pairs of answers and gold answers with the right verdict, from `answers.txt` and from files with gold answers.
 
-Each gold answer is rewritten in other notations, which must score, and changed in one digit, sign or part, which must
-not. Nothing here uses the package: a number's notations are written by Python's fractions.
+Each gold answer of a file is rewritten in other notations, which must score. It is also changed in one digit, sign or
+part, and the changed answers must not score. Nothing here uses the package: Python's fractions write the notations of
+a number.
 """
 
 import random
@@ -41,7 +42,7 @@ def read_pairs() -> list[Pair]:
 
 
 def make_pairs(folder: Path) -> list[Pair]:
-    """Return pairs made from the gold answers of the folder's files, which are in verl's schema."""
+    """Make pairs from the gold answers in the Parquet files of a folder, which are in verl's schema."""
     dice = random.Random(0)
     pairs = []
     for path in sorted(folder.glob("*.parquet")):
@@ -54,7 +55,7 @@ def make_pairs(folder: Path) -> list[Pair]:
 
 
 def rewrite(gold: str, dice: random.Random) -> Iterator[tuple[str, str]]:
-    """Yield two of the notations of a number, or of the layouts of any other answer."""
+    """Yield two notations of a number, or two layouts of any other answer, each with its kind."""
     gold = re.sub(r"^(-?\d{1,3})((?:,\d{3})+)$", lambda match: match[0].replace(",", ""), gold)
     number = NUMBER.fullmatch(gold)
     notations = _notations(Fraction(gold), gold) if number else _layouts(gold)

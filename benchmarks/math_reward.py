@@ -1,10 +1,10 @@
-"""How often do reward functions pay a wrong answer or refuse a right one, and how much CPU time do they take?
+"""Counts how often reward functions pay a wrong answer or refuse a right one, and measures their CPU time.
 
     python benchmarks/math_reward.py [--data FOLDER_OF_PARQUET_FILES] [--only NAME ...]
 
-The pairs are those of `labelled.py`: written by hand and, with `--data`, made from the gold answers of files in verl's
-Every function is called with the same completions, `\\boxed{answer}`, in this process and on one core. The time is
-user CPU time. An answer that takes more than ten seconds counts as refused.
+The pairs of answers are those of `labelled.py`. Some are written by hand, and with `--data` others are made from the
+gold answers of files in verl's schema. Every function is called with the same completions, `\\boxed{answer}`, in this
+process and on one core. The time is user CPU time. An answer that takes more than ten seconds counts as refused.
 """
 
 import argparse
@@ -25,17 +25,17 @@ LIMIT = 10.0  # seconds of CPU time
 
 
 def by_math_reward(completion: str, gold: str) -> bool:
-    """Judge as `MathReward` does inside its workers."""
+    """Judge an answer as `MathReward` does inside its workers."""
     return judge(last_boxed(completion) or "", bare(gold)).correct
 
 
 def by_accuracy_reward(completion: str, gold: str) -> bool:
-    """Call TRL's reward with the gold answer in a box, which it needs to read most of them."""
+    """Call TRL's reward with the gold answer in a box, without which it cannot read most gold answers."""
     return accuracy_reward([[{"content": completion}]], [rf"\boxed{{{bare(gold)}}}"])[0] == 1.0
 
 
 def by_math_verify(completion: str, gold: str) -> bool:
-    """Call math-verify as its README begins: the gold answer in dollar signs, defaults everywhere."""
+    """Call math-verify as in its README, with the gold answer in dollar signs and all defaults."""
     return verify(parse(f"${bare(gold)}$"), parse(completion))
 
 
@@ -47,7 +47,7 @@ JUDGES = {
 
 
 class TooLongError(Exception):
-    """An answer has used its CPU time."""
+    """Raised if judging an answer takes longer than the CPU time allowed."""
 
 
 def _give_up(*_: object) -> None:
@@ -55,7 +55,7 @@ def _give_up(*_: object) -> None:
 
 
 def verdict_of(judge_answer: Callable[[str, str], bool], pair: Pair) -> bool:
-    """Return a judge's verdict on one pair; an error or a missed limit refuses the answer."""
+    """Return a judge's verdict on one pair, which is false if the judge fails or takes too long."""
     signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
         return bool(judge_answer(rf"\boxed{{{pair.answer}}}", pair.gold))

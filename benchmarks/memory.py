@@ -2,10 +2,12 @@
 
     python benchmarks/memory.py
 
-Completions of 16,384 tokens. Counted by torch's profiler on CPU, from before the call to its highest point; what the
-call is given (log-probabilities, entropies, the mask) is the trainer's and not in it. First putting
-the micro-batches of a rank's step together and what their tokens are compared with; then the weights and advantages of
-one micro-batch, and what the diagnostics of every step take of it, here with as many tokens.
+Completions have 16,384 tokens. torch's profiler on CPU counts the highest memory during a call, above the memory held
+before it. The inputs of the call (log-probabilities, entropies, the mask) belong to the trainer and are not counted.
+
+compared with   merging the micro-batches of a rank's step, and computing the statistics that tokens are compared with
+weights         the weights and advantages of one micro-batch, here with as many tokens as the step
+diagnostics     the statistics of this micro-batch that are logged in every step
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +37,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def tokens(count: int) -> TokenBatch:
-    """Completions of `LENGTH` random tokens each."""
+    """Make a batch of `count` random tokens, in completions of `LENGTH` tokens."""
     size = (count // LENGTH, LENGTH)
     dice = torch.Generator().manual_seed(0)
     logps, entropies, draws = -5 * torch.rand(size, generator=dice), *torch.rand(2, *size, generator=dice)
@@ -46,18 +48,18 @@ def tokens(count: int) -> TokenBatch:
 
 
 def row(batch: TokenBatch, index: int) -> TokenBatch:
-    """One completion of the batch."""
+    """Return one completion of a batch as a batch."""
     values = {field.name: getattr(batch, field.name) for field in fields(batch)}
     return replace(batch, **{name: x[index : index + 1] for name, x in values.items() if isinstance(x, torch.Tensor)})
 
 
 def compare(shapers: Mapping[str, Shaper], micro_batches: list[TokenBatch]) -> Any:
-    """Put the micro-batches below each other and take what their tokens are compared with."""
+    """Merge the micro-batches, and compute the statistics that their tokens are compared with."""
     return measure_all(shapers, TokenBatch.merge(micro_batches), this_process)
 
 
 def diagnose(batch: TokenBatch, result: Shaped) -> None:
-    """Take the statistics that the log has of every step."""
+    """Compute the statistics that are logged in every step."""
     advantages = batch.advantages if result.advantages is None else result.advantages
     token_statistics(batch)
     change_statistics(batch, advantages)
@@ -67,14 +69,14 @@ def diagnose(batch: TokenBatch, result: Shaped) -> None:
 
 
 def peak_bytes(call: Callable[[], Any]) -> int:
-    """What torch's allocator held at most during the call, above what it held before."""
+    """Return the most memory that torch's allocator held during the call, above what it held before, in bytes."""
     with torch.no_grad():
         held = allocations(call)
     return max(at["Total Allocated"] for at in held) - (held[0]["Total Allocated"] - held[0]["Bytes"])
 
 
 def main() -> None:
-    """Print one table."""
+    """Print a table with a row for each method and number of tokens."""
     torch.set_num_threads(1)
     print("| method | tokens | compared with | weights | diagnostics |\n|---|---|---|---|---|")
     for name, settings in METHODS.items():

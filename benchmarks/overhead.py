@@ -1,16 +1,17 @@
-"""Time and peak memory of a training step, as ratios to TRL's GRPOTrainer in the same run.
+"""Measures the time and peak memory of a training step, as ratios to TRL's GRPOTrainer.
 
     make benchmark
 
-Completions are given instead of generated, so the whole step is what the methods can slow down; in a real run
-generation comes on top and the ratios are closer to 1. The optimizer's update, the same for all, is left out.
+Completions are given instead of generated, so that only work which a method can slow down is timed. In a real run
+generation is added, and the ratios are closer to 1. The optimizer's update is the same for all and is left out.
 
-Each method is measured in a pair of processes, itself and GRPOTrainer, which take turns step by step: what slows a
-shared machine down slows both. The ratio is the median over turns. Where the memory of a process came to lie is worth
-a few per cent, so several pairs are started, and the lowest and the highest of their medians say how far to trust it.
+Each method is measured in a pair of processes, one with the method and one with GRPOTrainer. They take turns step by
+step, so that whatever slows down a shared machine slows down both. The ratio is the median over turns. It varies by a
+few per cent with the placement of a process's memory. Therefore several pairs are started, and the lowest and the
+highest of their medians show how far the ratio can be trusted.
 
-Memory is what torch's allocator held at most: on CPU as torch's profiler counts it, in one more process of two steps,
-since the resident size of a process tells the C library's habits rather than the methods'.
+Memory is the most that torch's allocator held. On CPU, torch's profiler counts it in a further process of two steps,
+because the resident size of a process depends more on the C library than on the method.
 """
 
 import argparse
@@ -57,12 +58,12 @@ METHODS: dict[str, dict[str, Any] | None] = {
 
 
 class ReadsTheExactChange(Shaper):
-    """GRPO that computes the exact entropy change of every trained token and does nothing with it."""
+    """Computes the exact entropy change of every trained token, but does not use it."""
 
     reads = ("sensitivities",)
 
     def weights(self, batch: TokenBatch, measure: Any) -> None:
-        """Return none."""
+        """Return no weights."""
 
 
 SCHEDULES = {
@@ -75,12 +76,14 @@ SCHEDULES = {
         "steps_per_generation": 8,
     },
 }
-# Vocabulary, tokens of a completion, model. With a head of 150k rows a narrow model would show little but the softmax.
+# Size of the vocabulary, tokens of a completion, and the model. With a head of 150k rows, nearly all time of a narrow
+# model would be the softmax, so its model is wider.
 SHAPES = {
     "8k tokens": (8_192, 128, {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3}),
     "150k tokens": (151_936, 32, {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4}),
 }
-# Only if they are named: one to try; and one whose head has 28 % of the multiplications, as in Qwen2.5-0.5B, not 90 %.
+# Shapes that are measured only if --shape names them: a tiny one for trials, and one whose head has 28 % of the
+# multiplications, as in Qwen2.5-0.5B, instead of 90 %.
 NAMED = {
     "tiny": (1_024, 16, {}),
     "150k tokens, Qwen2.5-0.5B's share": (
@@ -95,7 +98,7 @@ PROMPTS = 64
 
 
 def given_completions(prompts: list[str], trainer: GRPOTrainer) -> dict[str, Any]:
-    """Random completions, all as long as they may be."""
+    """Return random completions of the maximum length, instead of generating them."""
     generator = torch.Generator().manual_seed(trainer.state.global_step)
     completions = torch.randint(
         4, 260, (len(prompts), trainer.args.max_completion_length), generator=generator
@@ -108,7 +111,7 @@ def given_completions(prompts: list[str], trainer: GRPOTrainer) -> dict[str, Any
 
 
 def reward(completion_ids: list[list[int]], **_: Any) -> list[float]:
-    """Anything that differs within a group."""
+    """Return rewards that differ within a group."""
     return [float(i % 2) for i in range(len(completion_ids))]
 
 
@@ -121,7 +124,7 @@ def trainer_of(
     on_cpu: bool = not torch.cuda.is_available(),
     bf16: bool | None = None,
 ) -> GRPOTrainer:
-    """Make the trainer of one measurement."""
+    """Make the trainer for one measurement."""
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     settings, tokenizer = METHODS[method], tiny_tokenizer()
@@ -156,7 +159,7 @@ def trainer_of(
 
 
 class TakesTurns(TrainerCallback):
-    """Waits before each optimizer step for its turn, and times the step until the optimizer's update."""
+    """Waits for its turn before each optimizer step, and times the step until the optimizer's update."""
 
     def __init__(self, turn: Any, next_turn: Any) -> None:
         self.turn, self.next_turn = turn, next_turn
@@ -174,14 +177,14 @@ class TakesTurns(TrainerCallback):
 
 
 def now() -> float:
-    """Seconds, when all that was asked of the device is done."""
+    """Return a time in seconds, after the device has finished all its work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter()
 
 
 def seconds_of_steps(shape: str, schedule: str, method: str, steps: int, *turns: Any) -> list[float]:
-    """Seconds of each step up to the optimizer's update."""
+    """Train, and return the seconds of each step up to the optimizer's update."""
     callback = TakesTurns(*turns)
     with tempfile.TemporaryDirectory() as folder:
         trainer = trainer_of(shape, schedule, method, steps, folder)
@@ -191,7 +194,10 @@ def seconds_of_steps(shape: str, schedule: str, method: str, steps: int, *turns:
 
 
 def seconds_of_pair(shape: str, schedule: str, method: str, steps: int) -> list[tuple[float, float]]:
-    """Seconds a step of GRPOTrainer and of the method, for each rollout but the first; `steps` of them or more."""
+    """Return the seconds per step of GRPOTrainer and of the method, for each rollout except the first.
+
+    The rollouts returned have at least `steps` optimizer steps.
+    """
     length = steps_of_rollout(schedule)
     steps = (math.ceil(steps / length) + 1) * length
     with get_context("fork").Manager() as manager, ProcessPoolExecutor(2, get_context("spawn")) as pool:
@@ -206,13 +212,13 @@ def seconds_of_pair(shape: str, schedule: str, method: str, steps: int) -> list[
 
 
 def steps_of_rollout(schedule: str) -> int:
-    """Optimizer steps of each rollout."""
+    """Return the number of optimizer steps for each rollout."""
     settings = SCHEDULES[schedule]
     return settings.get("steps_per_generation", 0) // settings["gradient_accumulation_steps"] or 1
 
 
 def peak_mebibytes(*case: Any) -> float:
-    """The most that torch's allocator held during the training, model and optimizer included."""
+    """Return the most memory that torch's allocator held during training, model and optimizer included, in MiB."""
     with tempfile.TemporaryDirectory() as folder:
         if torch.cuda.is_available():
             trainer_of(*case, folder).train()
@@ -221,7 +227,10 @@ def peak_mebibytes(*case: Any) -> float:
 
 
 def allocations(call: Callable[[], Any]) -> list[dict[str, Any]]:
-    """What torch's allocator on CPU did during the call, in order: `Bytes`, and the `Total Allocated` after it."""
+    """Return the events of torch's CPU allocator during the call, in order.
+
+    Each has the `Bytes` that were allocated or freed, and the `Total Allocated` afterwards.
+    """
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         call()
     with tempfile.TemporaryDirectory() as folder:
@@ -238,7 +247,7 @@ def in_a_process(measure: Callable[..., Any], *case: Any) -> Any:
 
 
 def table(shape: str, schedule: str, methods: list[str], pairs: int, steps: int) -> None:
-    """Measure the `methods` and print one table, line by line."""
+    """Measure the methods in `methods`, and print one table, line by line."""
     print(
         f"\n| {shape}, {schedule} | s a step | ratio | of the pairs | MiB | ratio |\n|---|---|---|---|---|---|",
         flush=True,
@@ -246,7 +255,7 @@ def table(shape: str, schedule: str, methods: list[str], pairs: int, steps: int)
     base_memory = in_a_process(peak_mebibytes, shape, schedule, "GRPOTrainer", 2)
     several = steps_of_rollout(schedule) > 1
     for method in methods:
-        if method == "GRPOTrainer" or (not several and "exact_step" in method):  # which differs after the first step
+        if method == "GRPOTrainer" or (not several and "exact_step" in method):  # it differs only after the first step
             continue
         memory = in_a_process(peak_mebibytes, shape, schedule, method, 2)
         measured = [seconds_of_pair(shape, schedule, method, steps) for _ in range(pairs)]
@@ -270,7 +279,7 @@ def main() -> None:
     parser.add_argument("--schedule", choices=SCHEDULES, help="one schedule only")
     parser.add_argument("--methods", choices=METHODS, nargs="+", default=list(METHODS), help="some rows only")
     arguments = parser.parse_args()
-    # Otherwise the C library gives freed memory back and asks for it again, page by page, and that drowns everything.
+    # Otherwise the C library returns freed memory and requests it again, page by page, which takes most of the time.
     os.environ |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
     os.environ["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"
     for shape in [arguments.shape] if arguments.shape else SHAPES:

@@ -1,23 +1,25 @@
-"""How much of a training is padding, and how much faster is one without? Against TRL's GRPOTrainer.
+"""Measures how much of a training run is padding, and how much faster training is without it than with TRL.
 
-    python benchmarks/padding.py                                                  positions for each token
-    python benchmarks/padding.py --train --means 4 --batches 8 --prompts chat     a training against TRL's
-    python benchmarks/padding.py --before FOLDER                                  against this package as it was
+    python benchmarks/padding.py                                                  count positions for each token
+    python benchmarks/padding.py --train --means 4 --batches 8 --prompts chat     train, and compare with TRL
+    python benchmarks/padding.py --before FOLDER                                  compare with an older version
 
-Completions are given instead of generated. Their lengths are lognormal, as in mathematical RL: the longest has
-`LONGEST` tokens, the mean is a share of that. Prompts are short, or as long as a chat's.
+Completions are given instead of generated. Their lengths are lognormal, as in mathematical RL. The longest has
+`LONGEST` tokens, and the mean is a given share of that. Prompts are short, or as long as in a chat.
 
-**Positions for each token** are counted from the lengths alone, without a model or a clock: 1 is a training without
-any padding. *TRL, cut* is what huggingface/trl#7179 plans: cut, but not ordered. With several ranks,
-it is the slowest rank's positions over the mean of tokens, since all wait for it once a step.
+Positions for each token are counted from the lengths alone, without a model or a clock. Without any padding the number
+is 1. *TRL, cut* is the plan of huggingface/trl#7179, in which micro-batches are cut but not ordered. With several
+ranks, the number is the slowest rank's positions divided by the mean of the ranks' tokens, because all ranks wait for
+the slowest one in each step.
 
-**A training** is run with TRL's trainer and this package's, taking turns: processor seconds of one thread in user
-mode, which depend little on what else the machine does; operations (`FlopCounterMode`), which do not at all; the peak
-of memory above a process that has loaded the libraries; and by how much the update differs. A rollout of 128
-completions is two optimizer steps, so TRL scores it once; without a score it is one. A first rollout is trained on and
-not measured: in it the package compares one pass with TRL's, once in a training.
+With `--train`, TRL's trainer and this package's take turns. The script measures the processor seconds of one thread in
+user mode, which depend little on the machine's other work, and the operations (`FlopCounterMode`), which do not depend
+on it at all. It also measures the peak memory above that of a process with the libraries loaded, and the difference
+between the two updates. A rollout of 128 completions is trained on in two optimizer steps if TRL computes its
+log-probabilities beforehand (`--scored yes`), and in one step if it does not. The first rollout is trained on but not
+measured, because the package compares one of its passes with TRL's.
 
-**Before** is the package in the `FOLDER`, a checkout of another version. Its trainings and those of today take turns.
+With `--before`, the other version is the package in `FOLDER`, a checkout of it. The two versions take turns.
 """
 
 import argparse
@@ -52,11 +54,11 @@ LONGEST, COMPLETIONS, VOCABULARY, STEPS, GROUP = 512, 128, 2048, 2, 8
 SIZES = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3, "vocab_size": VOCABULARY}
 PROMPTS = ("short", "chat")
 DRAWS = 10
-"""Steps whose positions are counted and averaged."""
+"""The number of random steps over which the counted positions are averaged."""
 
 
 class Training(NamedTuple):
-    """What is measured of a training; seconds are None while operations are counted."""
+    """The measurements of a training run. Its operations are 0 unless they were counted."""
 
     seconds: float
     mebibytes: float
@@ -67,7 +69,7 @@ class Training(NamedTuple):
 
 
 def now() -> float:
-    """Return processor seconds in user mode; on an accelerator the clock's."""
+    """Return the processor seconds in user mode, or, with a GPU, the wall-clock seconds."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
         return time.perf_counter()
@@ -75,12 +77,12 @@ def now() -> float:
 
 
 def lognormal(count: int, longest: int, share: int, rng: random.Random, least: int = 1) -> list[int]:
-    """Return lengths with a mean of `longest / share`, one of them the longest; with a share of 1 all are."""
+    """Return lengths with a mean of `longest / share`, of which one is `longest`. With a share of 1, all are."""
     if share == 1:
         return [longest] * count
     low, high = 0.0, float(longest)
     normal = [rng.gauss(0, 0.7) for _ in range(count - 1)]
-    # Search the median with which the mean, after the cut at the longest, is the one asked for.
+    # Find the median with which the mean has the requested value after lengths are cut to the longest.
     for _ in range(60):
         middle = (low + high) / 2
         lengths = [longest, *(max(least, min(longest, round(middle * math.exp(x)))) for x in normal)]
@@ -91,7 +93,7 @@ def lognormal(count: int, longest: int, share: int, rng: random.Random, least: i
 
 @cache
 def draw_lengths(count: int, share: int, prompts: str, seed: int) -> tuple[list[int], list[int]]:
-    """Return the lengths of prompts and completions: each prompt has a group of `GROUP` completions."""
+    """Return the lengths of prompts and completions. Each prompt has a group of `GROUP` completions."""
     rng = random.Random(seed)
     completions = lognormal(count, LONGEST, share, rng)
     groups = max(count // GROUP, 1)
@@ -106,8 +108,8 @@ def draw_lengths(count: int, share: int, prompts: str, seed: int) -> tuple[list[
 
 
 def count_positions(rows: int, ranks: int, batch: int, share: int, prompts: str) -> list[float]:
-    """Return positions for each token with TRL, with micro-batches that are cut, and without padding."""
-    # Earlier versions of the package have no such module.
+    """Return positions for each token with TRL, with TRL's micro-batches cut, and with this package."""
+    # Imported here because --before also runs earlier versions of the package, which have no such module.
     from steer_trl.trainer.assignment import assign
 
     found = []
@@ -143,7 +145,7 @@ def print_positions(means: list[int], batches: list[int], prompts: list[str]) ->
 
 
 def write(share: int, kind: str, prompts: list[str], trainer: Any) -> dict[str, Any]:
-    """Return completions of random tokens instead of a policy's."""
+    """Return completions of random tokens, instead of generating them with the policy."""
     step = trainer.state.global_step
     words = torch.Generator().manual_seed(step)
     ids = torch.randint(3, VOCABULARY, (len(prompts), LONGEST), generator=words).tolist()
@@ -154,19 +156,19 @@ def write(share: int, kind: str, prompts: list[str], trainer: Any) -> dict[str, 
 
 
 class Meter(TrainerCallback):
-    """Measures a training after its `first` steps: by how much each number that is `read` has grown."""
+    """Measures by how much each number that `read` returns grows in training, after the `first` steps."""
 
     def __init__(self, first: int, read: Callable[[], list[Any]]) -> None:
         self.first = first
         self.read = read
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Begin after the first steps."""
+        """Read the numbers after the first steps."""
         if state.global_step == self.first:
             self.before = self.read()
 
     def on_train_end(self, *_: Any, **__: Any) -> None:
-        """End."""
+        """Compute the growth of the numbers when training ends."""
         self.grown = [after - before for before, after in zip(self.before, self.read(), strict=True)]
 
 
@@ -180,7 +182,10 @@ def train(
     counts: bool = False,
     steps: int = STEPS,
 ) -> Training:
-    """Train a rollout, and then `steps` that are measured; with `counts` operations are counted, which is slower."""
+    """Train for one rollout, and then for `steps` measured steps.
+
+    With `counts`, operations are counted, which makes training slower.
+    """
     before = peak()
     passes = 2 if is_scored else 1
     ours = {"advantage_shaping": "none", "skip_padding": True, "alarms": False, "diagnostics": False, "run_log": False}
@@ -233,14 +238,14 @@ def train(
 
 
 def peak() -> float:
-    """The most memory that this process has had, in MiB; the accelerator's where there is one."""
+    """Return the most memory that this process has held, in MiB; with a GPU, its memory."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / 2**20
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
 def in_a_process(*training: Any) -> Training:
-    """Run [`train`] in a process of its own, whose peak of memory is that of one training."""
+    """Run [`train`] in a process of its own, so that its peak memory belongs to this run alone."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
         return train(*training)
@@ -249,7 +254,7 @@ def in_a_process(*training: Any) -> Training:
 
 
 def in_a_folder(folder: Path, case: tuple[Any, ...]) -> Training:
-    """Run [`train`] with the package in a `folder`, in a process of its own."""
+    """Run [`train`] with the package in `folder`, in a process of its own."""
     code = "import sys, torch, padding; torch.set_num_threads(1); case = torch.load(sys.argv[1])\n"
     code += f"assert padding.is_package_in({str(folder)!r})\n"
     code += "torch.save(tuple(padding.in_a_process(padding.SteerGRPOTrainer, *case)), sys.argv[1])"
@@ -263,12 +268,12 @@ def in_a_folder(folder: Path, case: tuple[Any, ...]) -> Training:
 
 
 def is_package_in(folder: str) -> bool:
-    """Return whether the package that was imported is the one in a `folder`."""
+    """Return whether the imported package is the one in `folder`."""
     return Path(steer_trl.__file__).parents[1] == Path(folder).resolve()
 
 
 def print_before(given: argparse.Namespace) -> None:
-    """Print a table of trainings against those of the package in another folder."""
+    """Print a table that compares training with this version and with the one in another folder."""
     print(
         "| loss | prompts | longest / mean | micro-batch | before, s | now, s | times as fast | of operations ", end=""
     )
@@ -291,7 +296,7 @@ def print_before(given: argparse.Namespace) -> None:
 
 
 def print_trainings(given: argparse.Namespace) -> None:
-    """Print a table of trainings against TRL's."""
+    """Print a table that compares training with this package and with TRL."""
     print(
         "| loss | prompts | longest / mean | micro-batch | score | TRL, s | times as fast | of operations | ideal "
         "| positions for each token: TRL | ours | TRL, MiB | ours | difference |"
@@ -318,7 +323,7 @@ def print_trainings(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Count positions, or train, and print a table."""
+    """Count positions or train, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", action="store_true", help="train, instead of counting positions")
     parser.add_argument("--before", type=Path, metavar="FOLDER", help="train against the package in this folder")

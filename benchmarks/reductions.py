@@ -1,8 +1,9 @@
-"""What the statistics of a step send between ranks, from a thousand to ten million tokens per rank.
+"""Counts the bytes that the statistics of a step send between ranks, with 10^3 to 10^7 tokens per rank.
 
     python benchmarks/reductions.py
 
-Rounds and bytes are counted; they do not grow with the number of tokens. Seconds are one core's, of a single rank.
+The numbers of reductions (rounds) and bytes do not grow with the number of tokens. Seconds are those of a single rank
+on one core.
 """
 
 import time
@@ -24,7 +25,7 @@ STATISTICS: dict[str, Callable[[Tensor, Tensor, Reduce], object]] = {
 
 
 def main() -> None:
-    """Count and print."""
+    """Count the rounds and bytes of each statistic, and print a table."""
     torch.set_num_threads(1)
     columns, rows = ["statistic", "tokens per rank", "rounds", "bytes", "bytes of a gather", "seconds"], []
     for name, statistic in STATISTICS.items():

@@ -1,9 +1,9 @@
-"""Milliseconds of STEER's and STARE's own arithmetic, on one core, in an optimizer step of so many tokens.
+"""Measures the time of STEER's and STARE's own arithmetic in an optimizer step, on one core, in milliseconds.
 
     python benchmarks/shaping.py
 
-Beside a few means for the log, this is what is added to a training step where no further forward pass is needed. What
-ranks send to each other is in `reductions.py`.
+If a method needs no further forward pass, this arithmetic and a few means for the log are all that it adds to a
+training step. `reductions.py` counts what ranks send to each other.
 """
 
 from functools import partial
@@ -18,7 +18,7 @@ from steer_trl.shaping import TokenBatch, make_shapers, measure_all, shape_batch
 
 
 def tokens(count: int) -> TokenBatch:
-    """Completions of 128 random tokens each."""
+    """Make a batch of `count` random tokens, in completions of 128 tokens."""
     size = (count // 128, 128)
     generator = torch.Generator().manual_seed(0)
     logps = -5 * torch.rand(size, generator=generator)
@@ -28,7 +28,7 @@ def tokens(count: int) -> TokenBatch:
 
 
 def main() -> None:
-    """Print one table."""
+    """Print a table with a row for each method and number of tokens."""
     torch.set_num_threads(1)
     print("| method | tokens | ms: what they are compared with | ms: weights |\n|---|---|---|---|")
     for settings in (STEER, STARE):

@@ -1,11 +1,12 @@
-"""How often does an optimizer step wait for the device? Counted on a CPU, without a clock.
+"""Counts how often an optimizer step waits for the device, on a CPU and without a clock.
 
     python benchmarks/waits.py
-    PYTHONPATH=FOLDER python benchmarks/waits.py      of this package as it was, in another checkout
+    PYTHONPATH=FOLDER python benchmarks/waits.py      measure another version, in the checkout FOLDER
 
-A wait is an operation whose result CUDA must bring to the host before Python goes on: a number of a tensor, the shape
-of a selection, or a copy to the CPU. Each belongs to the package whose line asked for it. A rollout is two steps of
-four micro-batches with eight completions each; half of the groups teach nothing.
+A wait is an operation whose result CUDA must copy to the host before Python continues, such as a number read from a
+tensor, the shape of a selection, or a copy to the CPU. Each wait is counted for the package that called the operation.
+A rollout is two steps of four micro-batches with eight completions each. Half of the groups are not informative,
+because all of their completions have the same reward.
 """
 
 import random
@@ -30,7 +31,7 @@ from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 OURS = str(Path(steer_trl.__file__).parent)
 THEIRS = ("/trl/", "/accelerate/", "/transformers/")
-# On CUDA, `bincount` asks for the least and the largest number.
+# On CUDA, `bincount` reads the smallest and the largest number, so it waits twice.
 WAITS = {"_local_scalar_dense": 1, "nonzero": 1, "masked_select": 1, "bincount": 2, "_unique2": 1, "equal": 1}
 COPIES = ("tolist", "cpu", "numpy")
 
@@ -53,7 +54,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 class Waits(TorchDispatchMode):
-    """Counts waits: `ours` and `theirs` by the name of the operation."""
+    """Counts waits by the name of the operation, for this package (`ours`) and for TRL and others (`theirs`)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +62,7 @@ class Waits(TorchDispatchMode):
         self.theirs: Counter[str] = Counter()
 
     def note(self, name: str, count: int = 1) -> None:
-        """Count a wait for the trainer whose frame is the innermost, this package's or TRL's."""
+        """Count waits for this package or for TRL and its libraries, whichever has the innermost frame."""
         frame: Any = sys._getframe(1)
         while frame is not None:
             path = frame.f_code.co_filename
@@ -85,7 +86,10 @@ class Waits(TorchDispatchMode):
 
 @contextmanager
 def counting() -> Iterator[Waits]:
-    """Count the waits of a block. Copies to the CPU dispatch nothing there, so their methods are replaced."""
+    """Count the waits in a `with` block.
+
+    On a CPU, copies to the CPU are not dispatched, so the methods that copy are replaced.
+    """
     waits = Waits()
     with ExitStack() as stack:
         for name in COPIES:
@@ -101,7 +105,7 @@ def counting() -> Iterator[Waits]:
 
 
 def write(prompts: list[str], trainer: Any) -> dict[str, Any]:
-    """Return completions of random tokens instead of a policy's."""
+    """Return completions of random tokens, instead of generating them with the policy."""
     dice = random.Random(trainer.state.global_step)
     ids = [[dice.randrange(3, 14) for _ in range(dice.randint(3, 8))] for _ in prompts]
     return {"prompt_ids": [[5] * dice.randint(2, 5) for _ in prompts], "completion_ids": ids, "logprobs": None}
@@ -113,7 +117,7 @@ def half_of_the_groups(completions: list[str], **_: Any) -> list[float]:
 
 
 def count_waits(settings: dict[str, Any] | None) -> Waits:
-    """Count the waits of a training of `STEPS` steps with these settings; with `None` it is TRL's."""
+    """Count the waits of `STEPS` training steps with `settings`, or, with `None`, of TRL's own trainer."""
     tokenizer = tiny_tokenizer("0123456789+=")
     is_ours = settings is not None
     trainer_class, config_class = (SteerGRPOTrainer, SteerGRPOConfig) if is_ours else (GRPOTrainer, GRPOConfig)
@@ -133,7 +137,7 @@ def count_waits(settings: dict[str, Any] | None) -> Waits:
 
 
 def main() -> None:
-    """Print a table of the waits of a step."""
+    """Print a table of the waits in a step."""
     torch.set_num_threads(1)
     print("| training | waits of a step: TRL, Transformers, Accelerate | this package |")
     print("|---|--:|--:|")
