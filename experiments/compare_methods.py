@@ -1,9 +1,9 @@
-"""Every method on the laptop task, on two processes each: one table. No download, no GPU.
+"""Trains a small model with every method on the laptop task, and prints one table. It needs no download and no GPU.
 
     make compare
 
-The recipes in `configs/recipes/methods` say what a method sets; its batch sizes and the rest come from the task. One
-run after another, so that their times can be compared.
+The settings of each method come from `configs/recipes/methods`. Batch sizes and everything else come from the task.
+Each run has two processes. The runs follow one another, so that their times can be compared.
 """
 
 import argparse
@@ -21,7 +21,7 @@ BASELINE = "clip_higher"  # the task's own clipping
 
 
 def fields(recipe: Path, processes: int, steps: int) -> dict[str, object]:
-    """What a recipe sets of a method, with the sizes of the task."""
+    """Return the settings of a method's recipe, with the batch sizes of the task."""
     own = yaml.safe_load(recipe.read_text())
     del own["extends"], own["output_dir"]
     sizes = {"per_device_train_batch_size": 128 // processes, "gradient_accumulation_steps": 1}
@@ -29,7 +29,7 @@ def fields(recipe: Path, processes: int, steps: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Make the start where there is none, train every method, print the table."""
+    """Make the start model if it is missing, train with every method, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output_dir", type=Path, default=Path("runs/compare"))
     parser.add_argument("--methods", nargs="+", choices=RECIPES, default=list(RECIPES))

@@ -1,15 +1,17 @@
-"""Is an entropy held where the strength acts late? The regulator on synthetic policies: a table of what it misses.
+"""Tests the entropy regulator on synthetic policies whose entropy reacts late to the strength.
 
     python experiments/regulator.py
-    python experiments/regulator.py --random 120 --seed 1    # others, drawn at random: nothing was tuned on them
+    python experiments/regulator.py --random 120 --seed 1    # random policies, on which nothing was tuned
 
-Ten policies, whose answer to a strength is known, with three constant and three falling levels: 60 combinations for
-every dead time. A level is missed unless, after 80 of 400 rollouts,
-the mean distance from it is at most 5 % and 90 % of the rollouts are within 10 %.
+The dead time is the number of rollouts until a strength begins to act. For every dead time the table counts the missed
+levels in 60 combinations: ten policies whose reaction to a strength is known, each with three constant and three
+falling target levels. A level counts as held if, after the first 80 of 400 rollouts, the mean distance from it is at
+most 5 % and 90 % of the rollouts are within 10 % of it.
 
-Those at random have an authority in [0.03, 0.2], noise up to 5 %, momentum up to 0.7, a drift that is constant, comes
-and goes or takes a step, and a constant or a falling level, such that at each moment the strength that would hold it
-lies between 0 and three quarters of the bound.
+With `--random`, a policy gains 0.03 to 0.2 of log-entropy per rollout for a strength of 1 (its authority). Its noise
+is up to 5 % and its momentum up to 0.7. Its drift is constant, oscillates or changes once. The level is constant or
+falls. Policies are drawn so that at each moment the strength that would hold the level lies between 0 and three
+quarters of the bound.
 """
 
 import argparse
@@ -22,19 +24,20 @@ from typing import Any, NamedTuple
 from steer_trl.functional import EntropyRegulator
 
 ROLLOUTS, SETTLED = 400, 80
-TARGETS = (0.8, 0.65, 0.5)  # of an entropy of 1
-FALLING = ((0.8, 0.4, 0.6), (0.5, 0.25, 0.6), (0.65, 0.2, 0.3))  # from, to, after this share of the training
+TARGETS = (0.8, 0.65, 0.5)  # for an initial entropy of 1
+# The first level, the last level, and the share of training after which the level begins to fall.
+FALLING = ((0.8, 0.4, 0.6), (0.5, 0.25, 0.6), (0.65, 0.2, 0.3))
 LEVELS = (*((target, target, 0.6) for target in TARGETS), *FALLING)
 PLANTS: list[dict[str, Any]] = [
     {},
     {"noise": 0.05},
     {"slow": 0.7},
     {"slow": 0.7, "noise": 0.05},
-    {"drift": lambda step: -0.03 + 0.02 * math.sin(step / 40)},  # what pulls the entropy down comes and goes
-    {"drift": lambda step: -0.01 if step < 150 else -0.04},  # a step
+    {"drift": lambda step: -0.03 + 0.02 * math.sin(step / 40)},  # an oscillating pull downwards
+    {"drift": lambda step: -0.01 if step < 150 else -0.04},  # one sudden change
     {"authority": 0.03},
     {"authority": 0.2},
-    {"drift": -0.023, "authority": 0.13, "noise": 0.03},  # fitted to the laptop task
+    {"drift": -0.023, "authority": 0.13, "noise": 0.03},  # fitted to runs of the laptop task
     {"drift": -0.06, "authority": 0.13, "noise": 0.03, "slow": 0.7},
 ]
 
@@ -50,10 +53,10 @@ def hold(
     dead: int = 0,
     seed: int = 0,
 ) -> list[float]:
-    """Return the entropies of a policy that loses `-drift` of its log-entropy per rollout.
+    """Return the entropies of a policy whose log-entropy changes by `drift + authority * strength` per rollout.
 
-    It gains `authority * strength`. A share `slow` of what a strength did to the last rollout's change stays for the
-    next: momentum. A strength begins to act `dead` rollouts after its own. The entropies are seen with noise.
+    With momentum, a share `slow` of each rollout's change carries over to the next one. A strength begins to act
+    `dead` rollouts after it is set. The regulator sees the entropies with noise.
     """
     rng, log_entropy, speed, entropies = random.Random(seed), math.log(start), 0.0, []
     strengths = [0.0] * dead
@@ -68,7 +71,7 @@ def hold(
 
 
 def distances(level: tuple[float, float, float], **plant: Any) -> list[float]:
-    """Return the relative distance from the level of the moment, of each rollout after settling."""
+    """Return each rollout's relative distance from the current level, after the first `SETTLED` rollouts."""
     start, final, decay_start = level
     regulator = EntropyRegulator(start, 1.0, final=final, decay_start=decay_start)
     entropies = hold(regulator, **plant)
@@ -76,12 +79,12 @@ def distances(level: tuple[float, float, float], **plant: Any) -> list[float]:
 
 
 def is_held(errors: list[float]) -> bool:
-    """Whether these distances are 5 % on average, and nine of ten within 10 %."""
+    """Return whether the mean of the distances is at most 5 % and 90 % of them are within 10 %."""
     return sum(errors) <= 0.05 * len(errors) and sum(error <= 0.1 for error in errors) >= 0.9 * len(errors)
 
 
 class Combination(NamedTuple):
-    """A policy, and what is asked of it."""
+    """A policy, and the level at which its entropy is to be held."""
 
     name: str
     plant: dict[str, Any]
@@ -89,13 +92,13 @@ class Combination(NamedTuple):
 
 
 def combinations() -> Iterator[Combination]:
-    """Yield those of the table in the documentation."""
+    """Yield the combinations of the table in the documentation."""
     for (number, plant), level in product(enumerate(PLANTS, 1), LEVELS):
         yield Combination(f"plant {number}", plant, level)
 
 
 def random_combinations(count: int, seed: int) -> Iterator[Combination]:
-    """Yield as many drawn at random, the same for each dead time."""
+    """Yield `count` random combinations."""
     rng, found = random.Random(seed), 0
     while found < count:
         authority = math.exp(rng.uniform(math.log(0.03), math.log(0.2)))
@@ -123,7 +126,7 @@ def _random_drift(rng: random.Random, mean: float) -> tuple[str, Callable[[int],
 
 
 def _can_be_held(level: tuple[float, float, float], drift: Callable[[int], float], authority: float) -> bool:
-    """Whether the entropy falls to the level in 60 rollouts by itself, and a strength in [0, 3/4] would hold it."""
+    """Return whether the entropy falls to the level in 60 rollouts, and a strength in [0, 3/4] can then hold it."""
     of = EntropyRegulator(level[0], 1.0, final=level[1], decay_start=level[2]).level
     needed = [
         (math.log(of((k + 1) / ROLLOUTS) / of(k / ROLLOUTS)) - drift(k)) / authority for k in range(60, ROLLOUTS - 1)
@@ -132,7 +135,7 @@ def _can_be_held(level: tuple[float, float, float], drift: Callable[[int], float
 
 
 def missed(dead: int, asked: list[Combination]) -> Iterator[str]:
-    """Yield each combination that is not held at a dead time, in words."""
+    """Yield a description of each combination whose level is missed at a dead time."""
     for name, plant, level in asked:
         if not is_held(distances(level, dead=dead, **plant)):
             yield f"{name}, level {level[0]:.3g} to {level[1]:.3g}"

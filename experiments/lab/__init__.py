@@ -1,8 +1,8 @@
-"""Several ways to train from one start, side by side, each by the commands that a user has.
+"""Compares several ways of training from the same start model, using the commands that users have.
 
-task.py      what is learned: problems in three splits, who judges, where a model begins
-runs.py      steer-trl train and steer-trl eval in processes of their own, resumable, with progress bars
-results.py   what they left: the table, and the verdicts of steer-trl compare
+task.py      tasks: problems in three splits, a reward function and a start model
+runs.py      resumable runs of steer-trl train and steer-trl eval in separate processes, with progress bars
+results.py   the results of runs: the table, and the verdicts of steer-trl compare
 """
 
 from experiments.lab.results import frame, read_results, table, verdicts

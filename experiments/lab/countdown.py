@@ -1,4 +1,4 @@
-"""The laptop task of this package. The first protocol's, with numbers to 12, was called `countdown`."""
+"""The laptop task of this package. The first protocol's version, with numbers up to 12, was called `countdown`."""
 
 from experiments.lab.task import Task
 from steer_trl.countdown.model import START_STEPS

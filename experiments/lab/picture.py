@@ -1,4 +1,4 @@
-"""The picture of the pages: accuracy against pass@k."""
+"""Draws the picture of accuracy against pass@k for the pages of results."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ def draw_picture(panels: Mapping[str, Mapping[str, Sweep]]) -> Figure:
             k = sweep.tries[-1]
             accuracy, solved = (100 * sweep.pass_at(tries).mean((1, 2)) for tries in (1, k))
             (line,) = axis.plot(accuracy, solved, marker="o", markersize=5, label=label)
-            # Labels of neighbouring curves stand on different sides.
+            # Put the labels of neighbouring curves on different sides, so that they do not overlap.
             side = (-1) ** len(axis.lines)
             text = {"color": line.get_color(), "fontsize": "x-small", "ha": "center", "va": "center"}
             for temperature, *point in zip(sweep.temperatures, accuracy, solved, strict=True):

@@ -1,15 +1,13 @@
-"""Publishes an evaluation in a few kilobytes.
+"""Reads and writes the published file of an evaluation, which has only a few kilobytes.
 
-Of every problem it holds how many samples are correct, and how many of these differ.
-
-That is all that avg@k, pass@j, cover@t and distinct@k depend on:
+For every problem it holds the number of correct samples, and how many of these are different. avg@k, pass@j, cover@t
+and distinct@k depend on nothing else:
 
     {"start": 0, "seed": 0, "evaluations": {"t1": {"settings": {...}, "benchmarks": {
         "test": {"samples": 16, "ids": ["0", ...], "correct": [3, ...], "distinct": [2, ...]}}}}}
 
-A greedy evaluation, of one sample of each problem, has no `distinct`. A large file has the numbers
-as digits of a text (`0` to `z` for 0 to 35), and of ids that are counted only what they begin with:
-`"ids": "test-"`.
+A greedy evaluation, with one sample of each problem, has no `distinct`. In a large file, numbers are stored as the
+digits of a string (`0` to `z` for 0 to 35). If the ids are numbered, only their prefix is stored: `"ids": "test-"`.
 """
 
 from dataclasses import dataclass
@@ -32,8 +30,8 @@ class Published(Evaluation):
     """An evaluation in a published file.
 
     Attributes:
-        counts (`dict[str, dict]`): of each benchmark.
-        run (`tuple[int, int]`, *optional*): the seed of the start and that of the training.
+        counts (`dict[str, dict]`): the counts of each benchmark.
+        run (`tuple[int, int]`, *optional*): the seeds of the start model and of the training run.
     """
 
     counts: dict[str, dict[str, Any]]
@@ -41,12 +39,12 @@ class Published(Evaluation):
 
     @cached_property
     def values(self) -> Values:
-        """Benchmark -> metric -> id of a problem -> value."""
+        """Maps each benchmark, metric and problem id to a value."""
         return values_of(self.counts)
 
 
 def read_published(path: str | Path) -> dict[str, Evaluation]:
-    """Return the evaluations of a published file, or of a folder, by the name of their sampling."""
+    """Return a mapping from sampling names to the evaluations of a published file or of a folder."""
     path = Path(path)
     if path.suffix != ".json":
         return read_evaluations(path)
@@ -54,7 +52,7 @@ def read_published(path: str | Path) -> dict[str, Evaluation]:
 
 
 def counts_of(values: Values) -> dict[str, dict[str, Any]]:
-    """Return the counts of every benchmark, of values by benchmark, metric and id of a problem."""
+    """Compute the counts of every benchmark from values by benchmark, metric and problem id."""
     found: dict[str, dict[str, Any]] = {}
     for name, metrics in values.items():
         average, shares = next(iter(metrics.items()))
@@ -67,7 +65,7 @@ def counts_of(values: Values) -> dict[str, dict[str, Any]]:
 
 
 def values_of(benchmarks: dict[str, dict[str, Any]]) -> Values:
-    """Return values by benchmark, metric and id of a problem, of the counts of every benchmark."""
+    """Compute values by benchmark, metric and problem id from the counts of every benchmark."""
     found: Values = {}
     for name, counts in benchmarks.items():
         k, ids, correct = counts["samples"], counts["ids"], counts["correct"]
@@ -79,9 +77,9 @@ def values_of(benchmarks: dict[str, dict[str, Any]]) -> Values:
 
 
 def read_counts(path: Path) -> dict[str, dict[str, Any]]:
-    """Read `settings`, `counts` and `run` of each evaluation, by the name of its sampling.
+    """Read the `settings`, `counts` and `run` of each evaluation in a published file, by the name of its sampling.
 
-    `run` is the seed of the start and that of the training, `None` where the file has none.
+    `run` has the seeds of the start model and of the training run. It is `None` if the file has no seeds.
     """
     try:
         record = runlog.loads(path.read_bytes()) or {}
@@ -107,7 +105,7 @@ def read_counts(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _unpacked(name: str, counts: dict[str, Any]) -> dict[str, Any]:
-    """The counts of a benchmark as lists, ids as texts."""
+    """Return the counts of a benchmark as lists, and its ids as a list of strings."""
     k, ids, correct = counts["samples"], counts["ids"], _numbers(counts["correct"])
     distinct = _numbers(counts["distinct"]) if k != 1 else correct
     ids = ids_as_texts([f"{ids}{i}" for i in range(len(correct))] if isinstance(ids, str) else ids)

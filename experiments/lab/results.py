@@ -1,4 +1,4 @@
-"""What the runs of an experiment have left: the table, and the verdicts of `steer-trl compare`."""
+"""Reads the results of an experiment's runs: the table, and the verdicts of `steer-trl compare`."""
 
 import json
 from bisect import bisect_right
@@ -30,38 +30,44 @@ COLUMNS = {
     f"pass@{SAMPLES} top-p 0.7": ("papers", f"pass@{SAMPLES}"),
     f"distinct@{SAMPLES} T=1": ("t1", f"distinct@{SAMPLES}"),
 }
-"""Loss of entropy alone lifts accuracy at temperature 1, so the papers' top-p 0.7 and greedy stand beside it."""
+"""Maps a column to its sampling and metric.
+
+A lower entropy alone raises the accuracy at temperature 1, so the papers' top-p of 0.7 and greedy are shown as well.
+"""
 
 
 @dataclass(frozen=True)
 class Result:
-    """A run that has ended, as its folder has it."""
+    """The results of a finished run, read from its folder."""
 
     folder: Path
 
     @cached_property
     def log(self) -> list[dict[str, Any]]:
-        """Every entry of its log."""
+        """All entries of the run's log."""
         path = self.folder / runlog.LOGS / runlog.METRICS
         return [entry for entry in runlog.lines(path) if entry is not None]
 
     @cached_property
     def test(self) -> dict[str, Evaluation]:
-        """The evaluation on the test split, by the name of the sampling."""
+        """Maps sampling names to the evaluations on the test split."""
         return read_evaluations(self.folder / TEST)
 
     @property
     def seconds(self) -> float:
-        """How long the training took, from its start or from where it was resumed."""
+        """The seconds that training took, since its start or since it was last resumed."""
         return float(series(self.log, "train_runtime")[-1][1])
 
     def tokens_until(self) -> Callable[[float], float]:
-        """Optimizer step -> millions of tokens generated until then, those of dropped groups too."""
+        """Return a function from an optimizer step to the millions of tokens generated until then.
+
+        Tokens of dropped groups are included.
+        """
         steps, totals = zip((0, 0), *series(self.log, GENERATED_TOKENS), strict=True)
         return lambda step: totals[bisect_right(steps, step) - 1] / 1e6
 
     def validation(self, sampling: str, metric: str) -> list[tuple[int, float, float]]:
-        """Step, mean and half width of its interval, of every evaluation on the validation split, in order."""
+        """Return step, mean and half width of the interval of each evaluation on the validation split, in order."""
         found = []
         for path in self.folder.glob(f"benchmarks/step-*/{sampling}/{SUMMARY}"):
             metrics = json.loads(path.read_text())["benchmarks"]["validation"]["metrics"]
@@ -72,14 +78,15 @@ class Result:
 
 
 def read_results(experiment: Experiment, names: Sequence[str]) -> dict[str, Result]:
-    """The start and the runs of these names, by name."""
+    """Return the results of the start model and of the runs in `names`, by name."""
     return {name: Result(experiment.folder(name)) for name in (START, *names)}
 
 
 def frame(results: Mapping[str, Result], timed_against: str | None = None) -> DataFrame:
-    """One row per run: generated tokens, entropy at start and end, and each metric with its 95 % interval.
+    """Return a table with a row per run: generated tokens, entropy at start and end, metrics with 95 % intervals.
 
-    `timed_against` names the run whose time is 1 in a last column, for runs that had the machine to themselves.
+    With `timed_against`, a last column shows times relative to this run. Use it only if each run had the machine to
+    itself.
     """
     rows = {}
     for name, result in results.items():
@@ -97,7 +104,7 @@ def frame(results: Mapping[str, Result], timed_against: str | None = None) -> Da
 
 
 def table(results: Mapping[str, Result], timed_against: str | None = None) -> str:
-    """[`frame`] as text, and what its numbers are."""
+    """Return the result of [`frame`] as text, with an explanation of its numbers."""
     problems = len(results[START].test["greedy"].values["test"]["avg@1"])
     return (
         f"{frame(results, timed_against).to_string()}\n\n"
@@ -108,9 +115,9 @@ def table(results: Mapping[str, Result], timed_against: str | None = None) -> st
 
 
 def verdicts(results: Mapping[str, Result], baseline: str, names: Sequence[str] = ()) -> str:
-    """For each of the runs `names`, by default all, in which metrics it differs from the baseline, and in which not.
+    """List the metrics in which each run differs from the baseline, and those in which no difference is decided.
 
-    The differences and the words are those of `steer-trl compare`.
+    `names` selects some of the runs. The differences and the words are those of `steer-trl compare`.
     """
     lines = [f"Against {baseline}, paired over the same problems, difference and 95 % interval:"]
     for name in names or [name for name in results if name not in (START, baseline)]:
@@ -125,12 +132,12 @@ def verdicts(results: Mapping[str, Result], baseline: str, names: Sequence[str] 
 
 
 def smoothed(values: Sequence[float], window: int = 8) -> list[float]:
-    """Mean of each value and those before it, `window` at most."""
+    """Return the running mean of values, over at most `window` values up to each one."""
     return [mean(values[max(0, i - window + 1) : i + 1]) for i in range(len(values))]
 
 
 def packed(benchmarks: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the counts of every benchmark, each list as a text where it can be one."""
+    """Return the counts of every benchmark in the short form of published files, with strings instead of lists."""
     found = {}
     for name, counts in benchmarks.items():
         prefix = counts["ids"][0].removesuffix("0")

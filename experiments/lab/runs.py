@@ -1,8 +1,8 @@
-"""Runs from one start, each in processes of its own: `steer-trl train` with a recipe, then `steer-trl eval`.
+"""Trains and evaluates several models from one start model, each with `steer-trl train` and `steer-trl eval`.
 
-Everything stays in the folder: the problems, the start, and of each run its recipe, its log, its model, what it
-printed, of which commits its code was, and in `_test` the evaluation of its model, which `steer-trl compare` reads. A
-run that was killed continues from its last checkpoint; one that has ended with the same settings is not run again.
+One folder holds the problems, the start model and a folder for each run. A run's folder has its recipe, log, model,
+output, the commits of its code, and in `_test` the evaluation of its model, which `steer-trl compare` reads. A run
+that was killed continues from its last checkpoint. A run that has ended with the same settings is not repeated.
 """
 
 import os
@@ -30,26 +30,27 @@ from steer_trl.exceptions import CannotContinueError
 START, PROBLEMS, TEST = "start", "problems", "_test"
 RECIPE, TEST_RECIPE, OUTPUT, COMMITS = "recipe.yaml", "test.yaml", "output.txt", "commits.txt"
 SAMPLINGS = ("papers", "greedy", "t1")
-SAMPLES = 16  # of each problem; one if greedy
+SAMPLES = 16  # samples of each problem; one if greedy
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-SECONDS = 0.5  # between two looks at a run's log
+SECONDS = 0.5  # the time between two readings of a run's log
 ROOT = Path(__file__).parents[2]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A task and a start, from which any number of runs are trained.
+    """A task and a start model, from which any number of models are trained.
 
     Attributes:
-        task ([`Task`]): what is learned.
-        output_dir (`Path`): the folder of everything.
-        seed (`int`): that of the start.
-        start_steps (`int`, *optional*): optimizer steps of the start, if not the task's.
-        num_problems (`int`, *optional*): problems to choose by and to judge by, if not all of the task's.
-        samplings (`Sequence[str]`): how a model is sampled when its training has ended.
-        splits (`Sequence[str]`): which problems it is asked then.
-        launcher (`Sequence[str]`): words for `steer-trl train` that start several processes.
+        task ([`Task`]): the task that models learn.
+        output_dir (`Path`): the folder for the problems, the start model and all runs.
+        seed (`int`): the seed of the start model.
+        start_steps (`int`, *optional*): the number of supervised steps of the start model, if it is not the task's.
+        num_problems (`int`, *optional*): the number of validation problems and of test problems, if fewer than the
+            task's are used.
+        samplings (`Sequence[str]`): the samplings with which a trained model is evaluated.
+        splits (`Sequence[str]`): the splits on which a trained model is evaluated.
+        launcher (`Sequence[str]`): arguments of `steer-trl train` that start several processes.
     """
 
     task: Task
@@ -62,12 +63,12 @@ class Experiment:
     launcher: Sequence[str] = ()
 
     def folder(self, name: str) -> Path:
-        """Where a run leaves everything."""
+        """Return the folder of a run."""
         return self.output_dir / re.sub(r"[^\w.]+", "_", name).strip("_").lower()
 
     @property
     def start(self) -> str:
-        """The model that every run begins with."""
+        """The name or folder of the model that every run begins with."""
         return self.task.start if self._start_steps is None else str(self.folder(START))
 
     @property
@@ -75,11 +76,11 @@ class Experiment:
         return self.task.start_steps if self.start_steps is None else self.start_steps
 
     def problems(self, split: str) -> str:
-        """The file with the problems of a split."""
+        """Return the path of the file with the problems of a split."""
         return str(self.output_dir / PROBLEMS / f"{split}.jsonl")
 
     def make_start(self) -> None:
-        """Write the problems, make the model to begin with where there is none, and evaluate it."""
+        """Write the problems, make the start model if it is missing, and evaluate it."""
         self.task.write_problems(self.output_dir / PROBLEMS, self.num_problems)
         if self._start_steps is None:
             return self._test(START, self.task.start)
@@ -90,10 +91,10 @@ class Experiment:
         return self._test(START, self.start)
 
     def train(self, name: str, settings: dict[str, Any]) -> None:
-        """Train with `settings` of `steer-trl train` over the task's recipe, and evaluate the model.
+        """Train with the task's recipe and the `settings` of `steer-trl train`, and evaluate the model.
 
         Raises:
-            `RuntimeError`: a command failed; with the end of what it printed.
+            `CannotContinueError`: a command failed. The message holds the end of its output.
         """
         recipe, folder = self.recipe(name, settings), self.folder(name)
         if self.is_done(name, settings):
@@ -110,7 +111,7 @@ class Experiment:
         self._test(name, str(folder))
 
     def recipe(self, name: str, settings: dict[str, Any]) -> dict[str, Any]:
-        """The recipe of a run."""
+        """Return the recipe of a run."""
         return {
             "extends": self.task.recipe,
             "model_name_or_path": self.start,
@@ -125,7 +126,7 @@ class Experiment:
         }
 
     def is_done(self, name: str, settings: dict[str, Any]) -> bool:
-        """Whether a run with these settings has ended and was evaluated."""
+        """Return whether a run with these settings has ended and was evaluated."""
         return self._is_under_way(name, self.recipe(name, settings)) and self._is_tested(name)
 
     def _is_tested(self, name: str) -> bool:
@@ -137,12 +138,12 @@ class Experiment:
 
     def _write_recipe(self, name: str, recipe: dict[str, Any]) -> None:
         folder = self.folder(name)
-        shutil.rmtree(folder, ignore_errors=True)  # of another recipe
+        shutil.rmtree(folder, ignore_errors=True)  # the folder may hold a run with a different recipe
         folder.mkdir(parents=True)
         (folder / RECIPE).write_text(yaml.safe_dump(recipe, sort_keys=False))
 
     def _test(self, name: str, model: str) -> None:
-        """Evaluate a model."""
+        """Evaluate a model with `steer-trl eval`, unless that is done."""
         if self._is_tested(name):
             return
         of_task, folder = load_recipe(self.task.recipe), self.folder(name)
@@ -162,7 +163,7 @@ class Experiment:
 
 
 def let_processes_import() -> None:
-    """Let the processes that are started import what lies in a clone: tasks, judges, methods."""
+    """Let child processes import the tasks, reward functions and example methods of this clone."""
     paths = [str(ROOT), str(ROOT / "examples/methods"), os.environ.get("PYTHONPATH")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
@@ -173,19 +174,19 @@ def environment() -> dict[str, str]:
 
 
 def side_by_side(work: Callable[[T], None], items: Iterable[T], workers: int | None = None) -> None:
-    """Do `work` on each item, as many at a time as there are cores; a failure cancels those that wait."""
+    """Do `work` on each item, by default as many at a time as there are cores. A failure cancels the waiting items."""
     with ThreadPoolExecutor(workers or _cores()) as pool:
         list(pool.map(work, items))
 
 
 def _commit() -> str:
-    """The commit that is checked out, with a mark where files of it were changed."""
+    """Return the current commit, followed by `-dirty` if tracked files were changed."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     return subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True).stdout.strip() or "none"
 
 
 def _cores() -> int:
-    """Cores this process may use; macOS does not know, and gives all there are."""
+    """Return the number of cores that this process may use; on macOS, all cores."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -197,7 +198,7 @@ def _run(
     total: int | None = None,
     counts_tokens: bool = False,
 ) -> None:
-    """Run a command with a recipe to its end; with a `total`, show by the run's log how far it is."""
+    """Run a command with a recipe to its end. With a `total`, a progress bar follows the run's log."""
     unit = "token" if counts_tokens else "step"
     if recipe == RECIPE:
         with (folder / COMMITS).open("a") as commits:
@@ -219,13 +220,13 @@ def _run(
 
 
 def show(bar: Any, folder: Path, counted: str) -> None:
-    """Show in a progress bar how far a run's log is, and its entropy. The bar's time begins with the first step."""
+    """Show a run's progress and entropy in a progress bar. The bar's clock starts with the first step."""
     latest: dict[str, Any] = {}
     for entry in runlog.lines(folder / runlog.LOGS / runlog.METRICS):
         latest |= {key: value for key, value in (entry or {}).items() if value is not None}
     done = min(latest.get(counted, 0), bar.total or 0)
     if done and not bar.n:
-        bar.unpause()  # loading the model and evaluating the start are no steps
+        bar.unpause()  # excludes loading the model and evaluating the start model
         bar.initial = done
     if "entropy" in latest:
         bar.set_postfix_str(f"entropy {latest['entropy']:.3f}", refresh=False)

@@ -1,4 +1,4 @@
-"""Tables of the pages."""
+"""Makes the Markdown tables of the pages."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is learned: problems in three splits, who judges, where a model begins, and the settings that suit it."""
+"""A task: problems in three splits, a reward function, a start model and suitable settings."""
 
 import json
 from collections.abc import Callable
@@ -10,22 +10,24 @@ from typing import Any
 from steer_trl.system import write_whole
 
 SPLITS = ("train", "validation", "test")
-"""To train on; to choose by (settings, a learning rate, when to stop); to judge by, once."""
+"""The splits for training, for choosing (settings, a learning rate, when to stop), and for the final evaluation."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task that models are compared on.
+    """A task on which models are compared.
 
     Attributes:
-        name (`str`): a short one.
-        problems (`callable`): a split, one of `SPLITS`, to its rows: an `id`, a `prompt` and whatever the judge reads.
-            No problem is in two splits.
-        judge (`str`): import path of the reward function that is trained on and judged by; above 0 is correct.
-        recipe (`str`): name or file of a recipe of `steer-trl train`, with the settings that suit the task.
-        start (`str`): the module whose command (`--output_dir`, `--seed`, `--steps`) makes the model to begin with, or
-            the folder or name of a model that is there.
-        start_steps (`int`, *optional*): optimizer steps of the start; `None` for a model that is there.
+        name (`str`): a short name.
+        problems (`callable`): returns the rows of a split in `SPLITS`, each with an `id`, a `prompt` and the columns
+            that the reward function reads. No problem is in two splits.
+        judge (`str`): the import path of the reward function, for training and evaluation. A reward above 0 means a
+            correct answer.
+        recipe (`str`): the name or file of a recipe for `steer-trl train` with settings for the task.
+        start (`str`): the module whose command (`--output_dir`, `--seed`, `--steps`) makes the start model, or the
+            folder or name of an existing model.
+        start_steps (`int`, *optional*): the number of supervised steps of the start model; `None` for an existing
+            model.
     """
 
     name: str
@@ -36,7 +38,7 @@ class Task:
     start_steps: int | None = None
 
     def write_problems(self, folder: Path, limit: int | None = None) -> None:
-        """Write each split to `folder` as `SPLIT.jsonl`, of those that are not trained on `limit` rows at most."""
+        """Write each split to `SPLIT.jsonl` in `folder`. Validation and test have at most `limit` rows."""
         folder.mkdir(parents=True, exist_ok=True)
         for split in SPLITS:
             rows = self.problems(split)[: None if split == "train" else limit]

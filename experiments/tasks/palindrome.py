@@ -1,9 +1,9 @@
-"""Rearrange ten letters into a palindrome: reasoning_gym's `palindrome_generation`.
+"""The task of rearranging ten letters into a palindrome: reasoning_gym's `palindrome_generation`.
 
     qapdqrdapr:   ->   dqrappardq
 
-The generator and the verdict are reasoning_gym's (Apache-2.0); only the wording is shorter. The letters are five
-different pairs, so a problem has 120 correct answers.
+reasoning_gym (Apache-2.0) generates the problems and judges the answers; only our wording is shorter. The letters are
+five different pairs, so a problem has 120 correct answers.
 """
 
 import string
@@ -21,12 +21,12 @@ SIZES = {"min_length": LENGTH, "max_length": LENGTH}
 
 
 def prompts(count: int) -> Iterator[str]:
-    """Generate different letters."""
+    """Generate `count` problems with different letters."""
     seen: set[str] = set()
     for entry in reasoning_gym.create_dataset("palindrome_generation", size=50 * count, seed=0, **SIZES):
         letters = "".join(entry["metadata"]["letters"])
         pairs = "".join(sorted(set(letters)))
-        if len(pairs) == LENGTH // 2 and pairs not in seen:  # no two problems are one in another order
+        if len(pairs) == LENGTH // 2 and pairs not in seen:  # skip problems that differ only in order
             seen.add(pairs)
             yield letters + ":"
         if len(seen) == count:
@@ -34,7 +34,7 @@ def prompts(count: int) -> Iterator[str]:
 
 
 def solutions(prompt: str) -> list[str]:
-    """All palindromes of the letters."""
+    """Return all palindromes of the letters."""
     halves = permutations(sorted(set(prompt.rstrip(":"))))
     return ["".join(half) + "".join(reversed(half)) for half in halves]
 
@@ -45,13 +45,13 @@ def _scorer() -> Any:
 
 
 def is_correct(prompt: str, completion: str) -> bool:
-    """Ask reasoning_gym whether the answer is a palindrome of exactly these letters."""
+    """Return whether the answer is a palindrome of exactly these letters, according to reasoning_gym."""
     entry = {"metadata": {"letters": list(prompt.rstrip(":"))}}
     return completion == completion.strip() and _scorer().score_answer(completion, entry) == 1.0
 
 
 def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
-    """Reward function for TRL: 1 for a correct answer, 0 for an incorrect one."""
+    """Return the rewards for TRL: 1 for a correct answer, 0 for an incorrect one."""
     return [float(is_correct(prompt, text)) for prompt, text in zip(prompts, completions, strict=True)]
 
 

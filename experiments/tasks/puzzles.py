@@ -1,4 +1,4 @@
-"""What the tasks here share: problems in three splits, and a model that has begun to learn from random solutions."""
+"""Code shared by the tasks: problems in three splits, and a model trained briefly on random solutions."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from steer_trl.cli.parser import RecipeParser
 from steer_trl.countdown.model import BATCH_SIZE, StartArguments
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
-HELD_OUT = 400  # problems to choose by, and as many to judge by
+HELD_OUT = 400  # problems in the validation split, and as many in the test split
 Untrained = Callable[[int], tuple[Any, Any]]
 
 
@@ -24,10 +24,10 @@ class Puzzle:
     """Problems with several correct answers each, and the model that learns them.
 
     Attributes:
-        untrained (`callable`): a seed -> the model before it has seen a solution, and its tokenizer.
-        prompts (`callable`): number of problems -> prompts, all different, always the same.
-        solutions (`callable`): a prompt -> all of its correct answers.
-        count (`int`): problems in all.
+        untrained (`callable`): makes the untrained model and its tokenizer from a seed.
+        prompts (`callable`): returns a given number of different prompts, the same in every call.
+        solutions (`callable`): returns all correct answers to a prompt.
+        count (`int`): the number of problems in all three splits.
     """
 
     untrained: Untrained
@@ -43,7 +43,7 @@ class Puzzle:
         return ends | {"train": prompts[2 * HELD_OUT :]}
 
     def problems(self, split: str) -> list[dict[str, str]]:
-        """Return the rows of a split: `id` and `prompt`."""
+        """Return the rows of a split, with the columns `id` and `prompt`."""
         return [{"id": f"{split}-{i}", "prompt": prompt} for i, prompt in enumerate(self._splits[split])]
 
     def examples(self, count: int, seed: int) -> list[dict[str, str]]:
@@ -53,7 +53,7 @@ class Puzzle:
         return [{"prompt": prompt, "completion": rng.choice(self.solutions(prompt))} for prompt in drawn]
 
     def start(self, **settings: Any) -> None:
-        """The command that makes the model to begin with; `settings` are fields of `SFTConfig` that differ."""
+        """Run the command that makes the start model. `settings` are fields of `SFTConfig` to override."""
         (given,) = RecipeParser((StartArguments,)).parse_args_and_config()
         model, tokenizer = self.untrained(given.seed)
         fixed: dict[str, Any] = {
@@ -80,7 +80,7 @@ class Puzzle:
 
 
 def small(characters: str) -> Untrained:
-    """A Qwen2 of 0.36 million parameters from scratch, with a token for each character."""
+    """Return a function that makes a Qwen2 of 0.36 million parameters, with a token for each character."""
 
     def untrained(seed: int) -> tuple[Any, Any]:
         tokenizer = tiny_tokenizer(characters)
@@ -91,7 +91,7 @@ def small(characters: str) -> Untrained:
 
 
 def task(name: str, puzzle: Puzzle, start_steps: int = 650) -> Task:
-    """What `experiments/evidence` needs of the puzzle in the module `name`."""
+    """Return the task of the puzzle in the module `name`, for the experiments in `experiments/evidence`."""
     recipe = str(Path(__file__).with_name("puzzles.yaml"))
     module = f"experiments.tasks.{name}"
     return Task(name, puzzle.problems, f"{module}.reward", recipe, start=module, start_steps=start_steps)

@@ -1,9 +1,10 @@
-"""A shortest path through a grid of five by five: reasoning_gym's `shortest_path`.
+"""The task of finding a shortest path through a five by five grid: reasoning_gym's `shortest_path`.
 
     OOXO* OOOXO XOOOO OXO#O OOOXO:   ->   DDLD
 
-The start is `*`, the destination `#`, `X` is blocked; the answer is a direction for each step. The generator and the
-verdict are reasoning_gym's (Apache-2.0); only the wording is shorter. A problem has at least three shortest paths.
+The start is `*` and the destination is `#`. Cells with `X` are blocked. The answer has a direction for each step.
+reasoning_gym (Apache-2.0) generates the problems and judges the answers; only our wording is shorter. A problem has at
+least three shortest paths.
 """
 
 from collections.abc import Iterator
@@ -15,14 +16,14 @@ import reasoning_gym
 from experiments.tasks.puzzles import Puzzle, small, task
 
 SIDE, BLOCKED = 5, 0.2
-FEWEST = 3  # shortest paths
+FEWEST = 3  # a problem has at least as many shortest paths
 WORDS = {"R": "right", "D": "down", "L": "left", "U": "up"}
 MOVES = {"R": (0, 1), "D": (1, 0), "L": (0, -1), "U": (-1, 0)}
 SIZES = {"min_rows": SIDE, "max_rows": SIDE, "min_cols": SIDE, "max_cols": SIDE, "p_blocked": BLOCKED}
 
 
 def prompts(count: int) -> Iterator[str]:
-    """Generate different grids."""
+    """Generate `count` different grids as prompts."""
     seen: set[str] = set()
     for entry in reasoning_gym.create_dataset("shortest_path", size=50 * count, seed=0, **SIZES):
         prompt = " ".join("".join(row) for row in entry["metadata"]["matrix"]) + ":"
@@ -39,7 +40,7 @@ def _matrix(prompt: str) -> list[list[str]]:
 
 @cache
 def solutions(prompt: str) -> list[str]:
-    """All shortest paths, by breadth-first search."""
+    """Return all shortest paths, found by breadth-first search."""
     matrix = _matrix(prompt)
     start = next((r, c) for r, row in enumerate(matrix) for c, cell in enumerate(row) if cell == "*")
     paths, seen = {start: [""]}, {start}
@@ -69,7 +70,7 @@ def _scorer() -> Any:
 
 
 def is_correct(prompt: str, completion: str) -> bool:
-    """Ask reasoning_gym whether the answer is a shortest path."""
+    """Return whether the answer is a shortest path, according to reasoning_gym."""
     if not completion or not set(completion) <= WORDS.keys():
         return False
     oracle = " ".join(WORDS[move] for move in solutions(prompt)[0])
@@ -78,7 +79,7 @@ def is_correct(prompt: str, completion: str) -> bool:
 
 
 def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
-    """Reward function for TRL: 1 for a correct answer, 0 for an incorrect one."""
+    """Return the rewards for TRL: 1 for a correct answer, 0 for an incorrect one."""
     return [float(is_correct(prompt, text)) for prompt, text in zip(prompts, completions, strict=True)]
 
 

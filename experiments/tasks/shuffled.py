@@ -1,8 +1,9 @@
-"""A control: STARE's weights, dealt to other tokens of the same sign at random.
+"""A control that assigns STARE's weights to random tokens whose advantage has the same sign.
 
     advantage_shaping: experiments.tasks.shuffled:ShuffledStare
 
-As many tokens have each weight as with STARE, in correct and in incorrect completions. What is lost is which ones.
+As many tokens get each weight as with STARE, in correct and in incorrect completions. Only the choice of the tokens is
+different.
 """
 
 from typing import Any
@@ -14,12 +15,12 @@ from steer_trl.shaping.methods.stare import Stare
 
 
 class ShuffledStare(Stare):
-    """STARE with the weights of a micro-batch's tokens permuted within each sign of the advantage."""
+    """STARE with its weights permuted among the tokens of a micro-batch with the same sign of the advantage."""
 
     random = True
 
     def weights(self, batch: TokenBatch, measure: Any) -> Tensor:
-        """Return a permutation of STARE's weights `[B, T]`, that of correct and of incorrect tokens apart."""
+        """Return STARE's weights `[B, T]`, permuted among tokens whose advantages have the same sign."""
         assert batch.draws is not None
         weights = super().weights(batch, measure).clone()
         advantages = batch.advantages.expand_as(weights)

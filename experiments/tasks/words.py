@@ -1,10 +1,10 @@
-"""A task in words for a pretrained language model: a word that begins with these letters.
+"""A task for a pretrained language model: to write a word that begins with given letters.
 
     A word that begins with con:   ->   connect
 
-A word counts if it is among reasoning_gym's (Apache-2.0) and has four to eight letters; a problem has at least fifteen
-that do. The model is SmolLM2-135M-Instruct, or the folder or name in the environment's WORDS_MODEL, and begins with a
-few steps on random solutions, which show it the form of an answer.
+A word is correct if it is in reasoning_gym's list (Apache-2.0) and has four to eight letters. A problem has at least
+fifteen correct words. The model is SmolLM2-135M-Instruct, or the folder or name in the environment variable
+WORDS_MODEL. It is first trained for a few steps on random solutions, which show it the form of an answer.
 """
 
 import os
@@ -21,13 +21,13 @@ from experiments.tasks.puzzles import Puzzle
 
 MODEL = os.environ.get("WORDS_MODEL", "HuggingFaceTB/SmolLM2-135M-Instruct")
 LETTERS, SHORTEST, LONGEST = 3, 4, 8
-FEWEST = 15  # words
+FEWEST = 15  # a problem has at least as many correct words
 PROMPT = "A word that begins with {}:"
 
 
 @cache
 def _words() -> dict[str, list[str]]:
-    """Every word, by the prompt that asks for it."""
+    """Return a mapping from each prompt to its correct words."""
     found: dict[str, list[str]] = defaultdict(list)
     for word in sorted(set(read_data_file("words3to10.txt").lower().split())):
         if word.isalpha() and SHORTEST <= len(word) <= LONGEST:
@@ -36,23 +36,23 @@ def _words() -> dict[str, list[str]]:
 
 
 def prompts(count: int) -> list[str]:
-    """Draw problems."""
+    """Draw `count` prompts."""
     return random.Random(0).sample(sorted(_words()), count)
 
 
 def solutions(prompt: str) -> list[str]:
-    """All words that count, each after a space, as a language model writes it."""
+    """Return all correct words, each after a space, as a language model writes it."""
     return [f" {word}" for word in _words()[prompt]]
 
 
 def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
-    """Reward function for TRL: 1 for a correct word, 0 for everything else."""
+    """Return the rewards for TRL: 1 for a correct word, 0 for everything else."""
     answers = (text.strip().lower() for text in completions)
     return [float(text in _words()[prompt]) for prompt, text in zip(prompts, answers, strict=True)]
 
 
 def pretrained(seed: int) -> tuple[Any, Any]:
-    """The language model and its tokenizer; `seed` is that of the examples."""
+    """Return the pretrained model and its tokenizer, which do not depend on `seed`."""
     return AutoModelForCausalLM.from_pretrained(MODEL), AutoTokenizer.from_pretrained(MODEL)
 
 
