@@ -1,7 +1,7 @@
-"""What the papers claim about single settings, as short runs: for each claim, arms that differ in that setting alone.
+"""The arms of the short runs that test the papers' claims. For each claim, arms differ in a single setting.
 
-Everything else is GRPO with the authors' clip bounds (0.2 and 0.28) and four optimizer steps a rollout. Entropy moves
-within these runs, accuracy less.
+Everything else is GRPO with the authors' clip bounds (0.2 and 0.28) and four optimizer steps per rollout. The entropy
+changes visibly within these runs; the accuracy changes less.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ STEER: Settings = {"advantage_shaping": "steer", "steer_form": "paper"}
 
 
 def strength(amplify: float, attenuate: float) -> Settings:
-    """STARE's W and M."""
+    """Return the settings for STARE's weights W (amplify) and M (attenuate)."""
     return {"stare_amplify": amplify, "stare_attenuate": attenuate}
 
 
@@ -41,14 +41,14 @@ ARMS: dict[str, Settings] = {
     "epsilon_high 1": {"epsilon_high": 1.0},
     "epsilon 0.1": {"epsilon": 0.1},
     "epsilon 0.4": {"epsilon": 0.4},
-    # Hotter rollouts (App. B).
+    # Rollouts at higher temperatures (STEER, App. B).
     **{f"temperature {value:g}": {"temperature": value} for value in (1.2, 1.5)},
-    # STARE's W and M without a gate, and REPO-R's zeta: where does the trend of the entropy flip?
+    # STARE's W and M without a gate, and REPO-R's zeta, to find where the entropy's trend changes its sign.
     **{f"C2 W {w:g} M {m:g}": UNGATED | strength(w, m) for w, m in STRENGTHS},
     **{
         f"REPO-R zeta {zeta:g}": {"advantage_shaping": "repo_r", "repo_r_zeta": zeta} for zeta in (0.05, 0.1, 0.2, 0.4)
     },
-    # STEER's lambda_min and maps (Fig. 13, Table 2), and clipping that is as good as off (Fig. 14, Table 4).
+    # STEER's lambda_min and mappings (Fig. 13, Table 2), and almost no clipping (Fig. 14, Table 4).
     **{f"STEER {value:g}": STEER | {"steer_lambda_min": value} for value in (0.8, 0.7, 0.6, 0.1)},
     "STEER linear": STEER
     | {"steer_mapping": "linear", "steer_lambda_min": 0.7, "steer_lambda_max": 1.2, "steer_signed": True},
@@ -58,7 +58,8 @@ ARMS: dict[str, Settings] = {
     "extreme clipping, STEER 0.7": STEER | {"steer_lambda_min": 0.7} | EXTREME,
     "extreme clipping, entropy bonus": {"entropy_coef": 0.001} | EXTREME,
     "extreme clipping, entropy advantage": {"advantage_shaping": "entropy_advantage"} | EXTREME,
-    # Samples of one sign (Fig. 8), and methods that STEER says fluctuate or cannot hold (Fig. 11, App. B).
+    # Only positive or only negative samples (Fig. 8), and methods that according to STEER fluctuate or cannot hold
+    # the entropy (Fig. 11, App. B).
     "PSR": {"advantage_shaping": "psr"},
     "NSR": {"advantage_shaping": "nsr"},
     "entropy advantage": {"advantage_shaping": "entropy_advantage"},
@@ -67,7 +68,7 @@ ARMS: dict[str, Settings] = {
     "KL-Cov": {"advantage_shaping": "kl_cov", "epsilon": 1.0, "epsilon_high": 1e9},
     **{f"entropy bonus {value:g}": {"entropy_coef": value} for value in (0.0003, 0.001, 0.003, 0.01, 0.03)},
     **{f"KL {value:g}": {"beta": value, "use_bias_correction_kl": False} for value in (0.001, 0.01, 0.05)},
-    # STARE: variants, share, gate, threshold, schedule, and its own regime of one optimizer step a rollout.
+    # STARE: variants, share, gate, threshold, schedule, and its own setting of one optimizer step per rollout.
     **{f"{name} W 2.5": UNGATED | {"stare_variant": name, "stare_amplify": 2.5} for name in ("O1", "O3", "C1")},
     **{f"{name} M 0.4": UNGATED | {"stare_variant": name, "stare_attenuate": 0.4} for name in ("O2", "O4", "C4")},
     "C3 W 2.5 M 0.4": UNGATED | {"stare_variant": "C3"} | STRONG,
@@ -78,7 +79,7 @@ ARMS: dict[str, Settings] = {
     "C2 fixed probability 0.1": UNGATED | STRONG | {"advantage_shaping": "fixed_probability.FixedProbability"},
     "one step a rollout, GRPO": {"steps_per_generation": 1},
     "one step a rollout, C2 W 2.5 M 0.4": UNGATED | STRONG | {"steps_per_generation": 1},
-    # Interventions on a quadrant's tokens (STEER, Fig. 6, 22), whose GRPO is "epsilon_high 0.2".
+    # Interventions on a quadrant's tokens (STEER, Fig. 6, 22). Their GRPO baseline is "epsilon_high 0.2".
     **QUADRANTS,
 }
-"""Name -> the fields of `SteerGRPOConfig` that differ from the task's."""
+"""Maps the name of an arm to the fields of `SteerGRPOConfig` that differ from the task's."""

@@ -1,4 +1,4 @@
-"""STARE's ablation: a token is surprising where its probability is below 0.1; no quantile is taken."""
+"""STARE's ablation in which a token is surprising if its probability is below 0.1, instead of by a quantile."""
 
 import math
 
@@ -11,9 +11,9 @@ from steer_trl.shaping.methods.stare import Stare
 
 
 class FixedProbability(Stare):
-    """STARE with the same limit for all sets."""
+    """STARE with one fixed limit for both signs of the advantage."""
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> SurprisalLimits:
-        """Return the surprisal of that probability, for both signs of the advantage."""
+        """Return the surprisal of a probability of 0.1 as the limit for both signs of the advantage."""
         limit = torch.tensor(-math.log(0.1))
         return SurprisalLimits(limit, limit)

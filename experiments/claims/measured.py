@@ -1,4 +1,4 @@
-"""The numbers behind the answers, each with its interval, from the published files."""
+"""Computes the numbers behind the verdicts, with their intervals, from the published files."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -15,19 +15,22 @@ from experiments.evidence import pairs
 ROOT = Path(__file__).parents[2]
 
 LAST = 5
-"""Rollouts whose mean is the end of a short run; as many make its middle."""
+"""The number of rollouts averaged for the end of a short run, and for its middle."""
 SHORT_CONFIDENCE = 0.975
-"""Two looks, after three seeds and after six, at 5 % together: for every row, whether it had the second or not."""
+"""The confidence of every interval of short runs.
+
+The runs were analysed after three seeds and, for undecided rows, again after six, with an error of 5 % in total.
+"""
 ACCURACY, PASS = "top-p 0.7 accuracy", "T=1 pass@16"
 IN_PROTOCOL = {ACCURACY: "accuracy, top-p 0.7", PASS: "pass@16, temperature 1"}
-"""What the first long runs call a measure, and what those of the protocol call it."""
+"""Maps the name of a measure in the first long runs to its name in those of the protocol."""
 
 Run = dict[str, Any]
 Measure = Callable[[Run], float]
 
 
 class Estimate(NamedTuple):
-    """A mean, the half width of its interval, and the runs that it is of ("3+6": two arms')."""
+    """A mean, the half width of its interval, and the number of runs ("3+6" for those of two arms)."""
 
     mean: float
     half: float
@@ -35,16 +38,16 @@ class Estimate(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """1 or -1 where the interval excludes 0, else 0."""
+        """The sign of the mean if the interval excludes 0; otherwise 0."""
         return 0 if abs(self.mean) <= self.half else 1 if self.mean > 0 else -1
 
     @property
     def bound(self) -> float:
-        """The largest size in the interval."""
+        """The largest absolute value in the interval."""
         return abs(self.mean) + self.half
 
     def above(self, other: "Estimate") -> "Estimate":
-        """How much more this is, as if they were independent."""
+        """Return the difference from `other`, as if both were independent."""
         return Estimate(self.mean - other.mean, (self.half**2 + other.half**2) ** 0.5, self.runs)
 
     def __str__(self) -> str:
@@ -52,49 +55,49 @@ class Estimate(NamedTuple):
 
 
 def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate:
-    """The mean of runs, or of pairs of them, by Student's t."""
+    """Return the mean over runs or pairs of runs, with its interval by Student's t."""
     half = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1)) * stdev(values) / len(values) ** 0.5
     return Estimate(mean(values), half, str(len(values)))
 
 
 def first(run: Run) -> float:
-    """Entropy of the first two rollouts, nats per token."""
+    """Return the mean entropy of the first two rollouts, in nats per token."""
     return mean(run["rollouts"]["entropy"][:2])
 
 
 def end(run: Run) -> float:
-    """Entropy at the end."""
+    """Return the mean entropy of the last rollouts, in nats per token."""
     return mean(run["rollouts"]["entropy"][-LAST:])
 
 
 def trend(run: Run) -> float:
-    """Change of the entropy over the training."""
+    """Return the change of the entropy over training."""
     return end(run) - first(run)
 
 
 def later_trend(run: Run) -> float:
-    """The same over its second half."""
+    """Return the change of the entropy over the second half of training."""
     start = (len(run["rollouts"]["entropy"]) - LAST) // 2 + 1
     return end(run) - mean(run["rollouts"]["entropy"][start : start + LAST])
 
 
 def roughness(run: Run) -> float:
-    """Standard deviation of the entropy's change from rollout to rollout."""
+    """Return the standard deviation of the entropy's change from rollout to rollout."""
     return stdev(after - before for before, after in pairwise(run["rollouts"]["entropy"]))
 
 
 def reward(run: Run) -> float:
-    """Mean reward at the end."""
+    """Return the mean reward of the last rollouts."""
     return mean(run["rollouts"]["reward"][-LAST:])
 
 
 def greedy(run: Run) -> float:
-    """Share of the held-out problems that are solved greedily."""
+    """Return the share of the held-out problems that are solved greedily."""
     return run["solved"]["greedy"]
 
 
 def sampled(run: Run) -> float:
-    """Share of the samples at temperature 1 that are correct."""
+    """Return the share of the samples at temperature 1 that are correct."""
     return run["solved"]["accuracy"]
 
 
@@ -109,7 +112,7 @@ class ShortRuns:
         self.spread = cache(self._spread)
 
     def _spread(self, measure: Measure) -> tuple[float, int]:
-        """Standard deviation among runs of one arm, pooled over all arms, and its degrees of freedom."""
+        """Return the standard deviation among runs of one arm, pooled over all arms, and its degrees of freedom."""
         several = [[measure(run) for run in runs] for runs in self.arms.values() if len(runs) > 1]
         freedom = sum(len(values) - 1 for values in several)
         return (sum(variance(values) * (len(values) - 1) for values in several) / freedom) ** 0.5, freedom
@@ -122,16 +125,16 @@ class ShortRuns:
         return Estimate(value, half, "+".join(map(str, counts)))
 
     def mean(self, arm: str, measure: Measure) -> Estimate:
-        """The mean of an arm."""
+        """Return the mean of a measure over the runs of an arm."""
         return self._estimate(mean(map(measure, self.arms[arm])), measure, arm)
 
     def difference(self, arm: str, baseline: str = "GRPO", measure: Measure = end) -> Estimate:
-        """What an arm has more than another."""
+        """Return the difference of a measure between an arm and the baseline."""
         ours, theirs = (mean(map(measure, self.arms[name])) for name in (arm, baseline))
         return self._estimate(ours - theirs, measure, arm, baseline)
 
     def correlation(self, measure: Measure) -> float:
-        """Pearson's correlation with the entropy at the end, over all runs."""
+        """Return Pearson's correlation of a measure with the entropy at the end, over all runs."""
         return float(stats.pearsonr(list(map(end, self.runs)), list(map(measure, self.runs))).statistic)
 
 
@@ -142,7 +145,10 @@ class ProtocolRuns:
         self.arms = pairs.load(folder)
 
     def difference(self, arm: str, baseline: str, measure: str) -> Estimate | None:
-        """What the arm has more on the test split, over problems and runs; nothing of fewer than two pairs."""
+        """Return the difference from the baseline on the test split, over problems and runs.
+
+        Returns `None` if there are fewer than two pairs of runs.
+        """
         count = len(pairs.pairs_of(self.arms, arm, baseline))
         if count < 2:
             return None
@@ -150,12 +156,12 @@ class ProtocolRuns:
         return Estimate(found.difference, (found.high - found.low) / 2, str(count))
 
     def trend(self, arm: str) -> Estimate:
-        """Change of the entropy over the training, nats per token."""
+        """Return the change of the entropy over training, in nats per token."""
         runs = self.arms[arm].values()
         return estimate([pairs.entropy_at_end(run) - first(run.record) for run in runs])
 
     def over_starts(self, arm: str, baseline: str, measure: str) -> Estimate:
-        """The same over the means of the starts alone."""
+        """Return the difference from the baseline, with an interval over the means of the starts alone."""
         column, by_start = pairs.PRIMARY[IN_PROTOCOL[measure]], {}
         for pair in pairs.pairs_of(self.arms, arm, baseline):
             ours, theirs = (pairs.mean_of([self.arms[name][pair]], column) for name in (arm, baseline))
@@ -164,7 +170,7 @@ class ProtocolRuns:
 
 
 class Data(NamedTuple):
-    """Everything that is published; what is stored as a mean and a half width is so at 95 %."""
+    """All published results. Half widths that are stored in the files are those of 95 % intervals."""
 
     short: ShortRuns
     one_step: dict[str, Estimate]
@@ -174,7 +180,7 @@ class Data(NamedTuple):
 
     @classmethod
     def read(cls, folder: Path = ROOT / "experiments/results/claims") -> "Data":
-        """From the files of a folder, and those of the protocol."""
+        """Read the files of a folder, and those of the protocol."""
         short, one_step, first_runs, tools = (
             json.loads((folder / f"{name}.json").read_text())
             for name in ("short_runs", "one_step", "first_runs", "tools")

@@ -1,10 +1,11 @@
-"""One optimizer step, measured token by token: what predicts the change of the entropy, and which tokens make it.
+"""Measures, token by token, which quantities predict the entropy change of one optimizer step.
 
     python -m experiments.claims.one_step --model runs/claims/start
 
-A rollout of 512 completions, group advantages, one AdamW step on the plain policy gradient (on-policy, so that every
-ratio is 1 and nothing is clipped), and the entropy of the same tokens afterwards. It needs no trainer: this is the
-theory's own setting. Repeated over rollouts; every mean comes with its 95 % interval over them.
+Each measurement takes a rollout of 512 completions with group advantages and makes one AdamW step on the plain policy
+gradient. Training is on-policy, so every ratio is 1 and nothing is clipped. Then the entropy of the same tokens is
+computed again. This is the setting of the papers' theory, so no trainer is needed. The measurement is repeated over
+rollouts, and every mean has its 95 % interval over them.
 """
 
 import argparse
@@ -32,14 +33,14 @@ from steer_trl.functional import (
 ROOT = Path(__file__).parents[2]
 PROMPTS, GROUP = 64, 8
 LEARNING_RATES = (1e-5, 2.5e-4)
-FORK = 0.1  # nats: tokens with more are called forks
-SEQUENCES = 48  # that get a step of their own
-HIGH, LOW = 0.8, 0.2  # STEER's bounds of likely and unlikely
+FORK = 0.1  # nats; tokens with more entropy are called forks
+SEQUENCES = 48  # the number of completions for which a separate step is made
+HIGH, LOW = 0.8, 0.2  # STEER's bounds for the probabilities of likely and unlikely tokens
 FRACTIONS = (0.05, 0.1, 0.2)
 
 
 class Rollout(NamedTuple):
-    """Completions with their masks, [B, T] beside their prompts, and the advantage of each, [B, 1]."""
+    """Completions with their prompts, the mask `[B, T]` of their tokens, and their advantages `[B, 1]`."""
 
     ids: Tensor
     attention: Tensor
@@ -48,7 +49,7 @@ class Rollout(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """Log-probability, entropy and exact sensitivity of each completion token, [B, T]."""
+    """The log-probability, entropy and exact entropy sensitivity of each completion token, `[B, T]`."""
 
     logps: Tensor
     entropies: Tensor
@@ -56,7 +57,7 @@ class Scored(NamedTuple):
 
 
 def rollout(model: Any, tokenizer: Any, prompts: list[str], seed: int) -> Rollout:
-    """Sample a group for each prompt at temperature 1, with rewards of 0 and 1."""
+    """Sample a group of completions for each prompt at temperature 1, with rewards of 0 and 1."""
     inputs = tokenizer(prompts, return_tensors="pt", padding=True, padding_side="left", return_token_type_ids=False)
     torch.manual_seed(seed)
     config = GenerationConfig(
@@ -81,7 +82,7 @@ def rollout(model: Any, tokenizer: Any, prompts: list[str], seed: int) -> Rollou
 
 
 def score(model: Any, seen: Rollout) -> Scored:
-    """Score every completion token; log-probabilities carry a gradient where that is on."""
+    """Compute the numbers of every completion token. Log-probabilities have gradients if these are enabled."""
     length = seen.mask.size(1)
     positions = (seen.attention.cumsum(1) - 1).clamp(min=0)
     output = model(input_ids=seen.ids, attention_mask=seen.attention, position_ids=positions)
@@ -95,7 +96,10 @@ def score(model: Any, seen: Rollout) -> Scored:
 def after_step(
     model: Any, seen: Rollout, weights: Tensor, learning_rate: float, look: Rollout | None = None
 ) -> Tensor:
-    """Return the entropies of `look` (of `seen`) after one AdamW step of a copy of the model on the weighted loss."""
+    """Return the entropies of the tokens in `look` after a copy of the model makes one AdamW step.
+
+    The step is on the weighted loss of `seen`, which is also the default of `look`.
+    """
     moved = copy.deepcopy(model)
     optimizer = torch.optim.AdamW(moved.parameters(), lr=learning_rate, weight_decay=0.0)
     logps = score(moved, seen).logps
@@ -108,7 +112,7 @@ def after_step(
 
 
 def predictors(scored: Scored, seen: Rollout) -> dict[str, Tensor]:
-    """What is said to foretell a token's entropy change."""
+    """Return the predictors of a token's entropy change that are compared."""
     advantages = seen.advantages.expand_as(scored.logps)
     tokens = (scored.logps, scored.logps, scored.entropies, advantages)
     centered = scored.logps - scored.logps[seen.mask].mean()
@@ -121,7 +125,7 @@ def predictors(scored: Scored, seen: Rollout) -> dict[str, Tensor]:
 
 
 def correlations(scored: Scored, seen: Rollout, realised: Tensor, chosen: Tensor) -> dict[str, float]:
-    """Spearman's and Pearson's correlation of each predictor with the realised change over the chosen tokens."""
+    """Return each predictor's Spearman and Pearson correlation with the realised change over the chosen tokens."""
     found = {}
     for name, predicted in predictors(scored, seen).items():
         x, y = predicted[chosen].numpy(), realised[chosen].numpy()
@@ -131,12 +135,12 @@ def correlations(scored: Scored, seen: Rollout, realised: Tensor, chosen: Tensor
 
 
 def sequence(seen: Rollout, index: int) -> Rollout:
-    """One completion as a rollout."""
+    """Return one completion as a rollout."""
     return Rollout(*(part[index : index + 1] for part in seen))
 
 
 def of_single_sequences(model: Any, scored: Scored, seen: Rollout) -> dict[str, float]:
-    """The same correlations where every completion gets an update of its own, which no other token disturbs."""
+    """Return the correlations if every completion gets a separate update, which no other completion disturbs."""
     moved = [i for i in range(seen.mask.size(0)) if seen.advantages[i].abs() > 0.1][:SEQUENCES]
     found: dict[str, float] = {}
     realised = torch.full_like(scored.entropies, torch.nan)
@@ -152,7 +156,10 @@ def of_single_sequences(model: Any, scored: Scored, seen: Rollout) -> dict[str, 
 
 
 def of_quadrants(model: Any, scored: Scored, seen: Rollout, base: float, seed: int) -> dict[str, float]:
-    """What masking or doubling a share of a quadrant's tokens adds to the mean entropy change, in 1e-3 nats."""
+    """Return how much masking or doubling a share of a quadrant's tokens changes the mean entropy, in 1e-3 nats.
+
+    The numbers are differences from `base`, the mean entropy change of the step without masking or doubling.
+    """
     generator = torch.Generator().manual_seed(seed)
     draws = torch.rand(seen.mask.shape, generator=generator)
     probabilities = scored.logps.exp()
@@ -176,7 +183,7 @@ def of_quadrants(model: Any, scored: Scored, seen: Rollout, base: float, seed: i
 
 
 def by_tenths(scored: Scored, seen: Rollout, realised: Tensor) -> dict[str, float]:
-    """|realised change| over tenths of the entropy, and STEER's weight over tenths of |realised change|."""
+    """Return |realised change| by tenths of the entropy, and STEER's weight by tenths of |realised change|."""
     entropies, size = scored.entropies[seen.mask], realised[seen.mask].abs()
     omega = predictors(scored, seen)["paper"]
     statistic = steer_statistic(omega, seen.mask)
@@ -190,7 +197,7 @@ def by_tenths(scored: Scored, seen: Rollout, realised: Tensor) -> dict[str, floa
 
 
 def measured(model: Any, tokenizer: Any, prompts: list[str], seed: int) -> dict[str, float]:
-    """All measurements on one rollout."""
+    """Return all measurements on one rollout."""
     seen = rollout(model, tokenizer, prompts, seed)
     with torch.no_grad():
         scored = score(model, seen)
@@ -209,7 +216,7 @@ def measured(model: Any, tokenizer: Any, prompts: list[str], seed: int) -> dict[
 
 
 def main() -> None:
-    """Measure on several rollouts, and write mean and half width of the 95 % interval of each number."""
+    """Measure several rollouts, and write the mean and the half width of the 95 % interval of each number."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, default=ROOT / "runs/claims/start")
     parser.add_argument("--rollouts", type=int, default=10)

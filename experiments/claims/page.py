@@ -1,9 +1,9 @@
-"""Write experiments/results/claims.md: what the two papers claim, what we found, and the runs behind every number.
+"""Writes experiments/results/claims.md: the claims of the two papers, our findings, and the runs behind each number.
 
     python -m experiments.claims.page
 
-Every number and every verdict is made from the published files. `experiments/results/claims/before.json` has the
-verdicts of the page before the rules of now, with the reason where one has changed.
+Every number and every verdict is computed from the published files. `experiments/results/claims/before.json` has the
+verdicts from before the current rules, and the reason for each that has changed.
 """
 
 import json
@@ -17,17 +17,17 @@ HEAD = ["| | claim | where | here | numbers |", "|---|---|---|---|---|"]
 
 
 def rows(claims: list[Claim], start: int) -> str:
-    """The table of a paper's claims."""
+    """Return the table of a paper's claims."""
     lines = [
         f"| {number} | {claim.words} | {claim.source} | {claim.finding.verdict} | {claim.finding.text} |"
         for number, claim in enumerate(claims, start)
     ]
-    assert all(line.count("|") == 6 for line in lines)  # a bar in a text would be a column
+    assert all(line.count("|") == 6 for line in lines)  # a bar in a text would start a new column
     return "\n".join(HEAD + lines)
 
 
 def changed(claims: list[Claim]) -> dict[str, list[int]]:
-    """The verdicts that are not what they were, each as it was, as it is and why, with its claims."""
+    """Return the changed verdicts: the old one, the new one and the reason, with the numbers of their claims."""
     found: dict[str, list[int]] = {}
     for number, (claim, (old, *why)) in enumerate(zip(claims, json.loads(BEFORE.read_text()), strict=True), 1):
         if old != claim.finding.verdict:
@@ -36,7 +36,7 @@ def changed(claims: list[Claim]) -> dict[str, list[int]]:
 
 
 def page(data: Data) -> str:
-    """The page in Markdown."""
+    """Return the page in Markdown."""
     claims = [steer.claims(data), stare.claims(data)]
     findings = [claim.finding for claim in [*claims[0], *claims[1]]]
     decided = sum(finding.verdict != OPEN for finding in findings)

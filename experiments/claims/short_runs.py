@@ -1,9 +1,9 @@
-"""Short runs of the laptop task, one for each arm and seed: how a single setting moves the entropy.
+"""Makes short runs of the laptop task, one for each arm and seed, to see how single settings change the entropy.
 
     python -m experiments.claims.short_runs --seeds 0 1 2
 
-120 optimizer steps of 128 completions, about a minute of one core each, from one start of 650 supervised steps. A run
-that has ended is a file in `--output_dir` and is not made again; all of them together are `--published`.
+A run has 120 optimizer steps of 128 completions, takes about a minute on one core, and begins with a model of 650
+supervised steps. A finished run is a file in `--output_dir` and is not repeated. The file `--published` has all runs.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, is
 from steer_trl.evaluation import pass_at_k
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "examples/methods"))  # of arms.py
+sys.path.insert(0, str(ROOT / "examples/methods"))  # for the methods that arms.py names
 STEPS, SUPERVISED_STEPS = 120, 650
 HELD_OUT, SAMPLES = 400, 16
 TASK: dict[str, Any] = {
@@ -56,12 +56,12 @@ CLIPPED = ("clip/lower_unlikely", "clip/lower_likely", "clip/upper_unlikely", "c
 
 
 def file_of(folder: Path, arm: str, seed: int) -> Path:
-    """Where the result of a run is kept."""
+    """Return the path of the file with a run's result."""
     return folder / f"{re.sub(r'[^a-z0-9.]+', '_', arm.lower())}-seed{seed}.json"
 
 
 def run(start: Path, folder: Path, arm: str, seed: int) -> dict[str, Any]:
-    """Train one arm, and return its log by rollout and what the trained model solves."""
+    """Train one arm, and return its log by rollout and the share of problems that the trained model solves."""
     held_out = [row["prompt"] for row in problems("validation")[:HELD_OUT]]
     args = SteerGRPOConfig(output_dir=str(folder / "trainer"), **TASK | ARMS[arm] | {"seed": seed})
     trainer = SteerGRPOTrainer(
@@ -72,7 +72,8 @@ def run(start: Path, folder: Path, arm: str, seed: int) -> dict[str, Any]:
     )
     trainer.train()
     history = [entry for entry in trainer.state.log_history if "entropy" in entry]
-    entries = [{key: value for key, value in entry.items() if value is not None} for entry in history]  # undefined
+    # Undefined values are logged as None.
+    entries = [{key: value for key, value in entry.items() if value is not None} for entry in history]
     by_rollout = [entries[i : i + 4] for i in range(0, len(entries), 4)]
     columns = {
         key: [round(mean(e[key] for e in four if key in e), 5) for four in by_rollout]
@@ -85,7 +86,7 @@ def run(start: Path, folder: Path, arm: str, seed: int) -> dict[str, Any]:
 
 
 def solved(model: Any, folder: Path, prompts: list[str]) -> dict[str, float]:
-    """Accuracy, pass@16 and different correct answers of 16 samples at temperature 1, and the greedy accuracy."""
+    """Return accuracy, pass@16 and different correct answers of 16 samples at temperature 1, and greedy accuracy."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     inputs = tokenizer(prompts, return_tensors="pt", padding=True, return_token_type_ids=False)
     tokens = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
@@ -113,7 +114,7 @@ def solved(model: Any, folder: Path, prompts: list[str]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Make the start and the runs that are missing; put all that have ended into one file."""
+    """Make the start model and the missing runs, and write all finished runs to one file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arms", nargs="*", choices=ARMS, default=list(ARMS))
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])

@@ -1,4 +1,4 @@
-"""The claims of STARE's paper (arXiv 2606.19236), in its order, each with what answers it."""
+"""The claims of STARE's paper (arXiv 2606.19236), in the paper's order, each with our finding."""
 
 from statistics import mean
 
@@ -32,16 +32,16 @@ from experiments.claims.rules import (
 
 VARIANTS = ("O2 M 0.4", "O3 W 2.5", "O4 M 0.4", "C1 W 2.5", "C2 W 2.5 M 0.4", "C3 W 2.5 M 0.4", "C4 M 0.4")
 WEAK, STRONG, GATE = "1.1/0.9", "C2 W 2.5 M 0.4", "C2 gate, W 2.5 M 0.4"
-TEN = 10  # steps
+TEN = 10  # steps averaged at the beginning and at the end of a run
 
 
 def above_target(data: Data, ending: Estimate) -> Estimate:
-    """A end against the gate's target, four fifths of what the runs begin with."""
+    """Return by how much the final entropy exceeds the gate's target, which is 0.8 of the initial entropy."""
     return ending._replace(mean=ending.mean - 0.8 * data.short.mean("GRPO", first).mean)
 
 
 def with_tools(data: Data) -> Finding:
-    """The calculator of `examples/`: what STARE learns, and what it has more than GRPO from the same start."""
+    """Judge STARE on the calculator example: what it gains, and its difference from GRPO."""
     pairs = [(data.tools["STARE", seed], data.tools["GRPO", seed]) for arm, seed in data.tools if arm == "STARE"]
     gained = estimate([mean(ours["reward"][-TEN:]) - mean(ours["reward"][:TEN]) for ours, _ in pairs])
     against = {
@@ -54,7 +54,7 @@ def with_tools(data: Data) -> Finding:
 
 
 def claims(data: Data) -> list[Claim]:
-    """All of them."""
+    """Return all claims of the paper with our findings."""
     short = data.short
     arms = {f"{w:g}/{m:g}": f"W {w:g} M {m:g}" for w, m in STRENGTHS}
     trends = {name: short.mean(f"C2 {arm}", trend) for name, arm in arms.items()}

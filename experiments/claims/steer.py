@@ -1,4 +1,4 @@
-"""The claims of STEER's paper (arXiv 2510.10150), in its order, each with what answers it."""
+"""The claims of STEER's paper (arXiv 2510.10150), in the paper's order, each with our finding."""
 
 from itertools import pairwise
 from statistics import mean
@@ -20,18 +20,21 @@ from experiments.claims.rules import Claim, Finding, falls, keeps, long_runs, ma
 RAISING = ("I, mask", "II, double", "III, mask", "IV, double")
 LOWERING = ("I, double", "II, mask", "III, double", "IV, mask")
 HALFWAY, FEW = 0.85, 0.05
-"""Weights below this are small where the smallest is 0.7; shares below this are few."""
+"""Weights below `HALFWAY` count as small, since the smallest is 0.7. Shares of tokens below `FEW` count as few."""
 
 
 def small_weights(data: Data) -> Finding:
-    """Markov's inequality on the mean weight: a share s of weights below w lowers the mean by at least s (1 - w)."""
+    """Judge whether few weights are small, by Markov's inequality on the mean weight.
+
+    A share s of weights below w lowers the mean by at least s (1 - w).
+    """
     tenths = [data.one_step[f"STEER's weight, tenth {i} of |change|"] for i in range(1, 11)]
     share = (1 - mean(tenth.mean for tenth in tenths) + mean(tenth.half for tenth in tenths)) / (1 - HALFWAY)
     return Finding((int(share < FEW),), f"at most {100 * share:.1f} % of the tokens weigh below {HALFWAY} (20)")
 
 
 def estimates_track(data: Data) -> Finding:
-    """Rank correlations with the realised change, the estimate's above the covariance's."""
+    """Judge whether STEER's estimate correlates better with the realised change than the covariance does."""
     rollout = "512 sequences, learning rate 0.00025, all"
     places = {"512 completions a step": rollout}
     places |= {"one": "one sequence a step, all", "its forks": "one sequence a step, forks"}
@@ -44,18 +47,18 @@ def estimates_track(data: Data) -> Finding:
 
 
 def added(data: Data, name: str, fraction: float = 0.2) -> Estimate:
-    """What an intervention on a quadrant's tokens adds to the change of the mean entropy, 1e-3 nats."""
+    """Return what an intervention on a quadrant's tokens adds to the change of the mean entropy, in 1e-3 nats."""
     return data.one_step[f"quadrant {name} {fraction:g}: added change, 1e-3 nats"]
 
 
 def with_sign(data: Data, name: str, fraction: float = 0.2) -> Estimate:
-    """The same, positive where it is as predicted."""
+    """Return the effect of an intervention, as [`added`] does, but positive if its sign is as predicted."""
     value = added(data, name, fraction)
     return value if name in RAISING else value._replace(mean=-value.mean)
 
 
 def clipped_tokens(data: Data) -> Finding:
-    """Of the tokens clipped at each bound, the share of those below a probability of 0.2, by GRPO's own runs."""
+    """Judge the share of tokens with a probability below 0.2 among those clipped at each bound, in GRPO's runs."""
     all_tokens = sum(data.one_step[f"quadrant {quadrant}: share of tokens"].mean for quadrant in ("II", "III"))
     shares = {}
     for bound in ("lower", "upper"):
@@ -70,7 +73,7 @@ def clipped_tokens(data: Data) -> Finding:
 
 
 def claims(data: Data) -> list[Claim]:
-    """All of them."""
+    """Return all claims of the paper with our findings."""
     short = data.short
 
     def ends(*arms: str) -> dict[str, Estimate]:

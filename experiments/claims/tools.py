@@ -1,9 +1,9 @@
-"""Does STARE work with tools? The calculator's example with its weights and without, paired by seed.
+"""Runs the calculator example with and without STARE's weights, paired by seed, to see whether STARE works with tools.
 
     python -m experiments.claims.tools --seeds 0 1 2 3 4 5
 
-Both begin with the same supervised start of their seed. What is published is each run's log, step by step; a run that
-has ended is not made again.
+Both runs of a seed begin with the same supervised model. The log of each run is published, step by step. A finished
+run is not repeated.
 """
 
 import argparse
@@ -29,7 +29,7 @@ STEPS, SUPERVISED_STEPS = 60, 500
 
 
 def run(folder: Path, arm: str, seed: int) -> dict[str, Any]:
-    """Train one arm from the start of its seed, and return its log by optimizer step."""
+    """Train one arm from its seed's start model, and return its log by optimizer step."""
     model = supervised_start(folder / "start", SUPERVISED_STEPS, seed)
     quiet = {"run_log": False, "alarms": False, "terminal_log": "dict"}
     log = [row for row in reinforce(model, folder / "trainer", STEPS, seed, **ARMS[arm], **quiet) if "reward" in row]
@@ -37,7 +37,7 @@ def run(folder: Path, arm: str, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Make the runs that are missing."""
+    """Make the missing runs, and write all runs to one file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2, 3, 4, 5])
     parser.add_argument("--output_dir", type=Path, default=ROOT / "runs/claims_tools")

@@ -1,6 +1,6 @@
-"""The dial: what each level of entropy costs and buys (experiments/results/protocol3.md).
+"""Protocol 3 (experiments/results/protocol3.md): the gains and costs of holding the entropy at different levels.
 
 plan.yaml   regimes, arms and blocks, in the order of the runs
-plan.py     the plan, as a list of jobs
-runs.py     one job: start, training, checkpoints, evaluation, published file
+plan.py     the plan as a list of jobs
+runs.py     runs a job: start model, training, checkpoints, evaluation, published file
 """

@@ -1,5 +1,6 @@
-"""Make the runs of protocol 3 that are missing, in its order. Resumable; each run is one published
-file.
+"""Makes the missing runs of protocol 3, in its order.
+
+Each run is published as one file. If the command is interrupted, start it again to continue.
 
 python -m experiments.dial --list
 python -m experiments.dial
@@ -18,7 +19,7 @@ from steer_trl.exceptions import CannotContinueError
 
 
 def main() -> None:
-    """Run what is missing; a run that fails does not keep the others from running."""
+    """Make the missing runs. If one fails, the others still run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blocks", nargs="+", default=[], help="some of the plan's blocks; by default all")
     parser.add_argument("--starts", nargs="+", type=int, default=[], help="some of their starts; by default all")
@@ -43,7 +44,7 @@ def main() -> None:
     def run(job: Job) -> None:
         try:
             runs.run(job)
-        except CannotContinueError as error:  # the others are no worse for it
+        except CannotContinueError as error:  # the other runs can still succeed
             failures.append(f"{job.block}, start {job.start}, {job.arm}: {error}")
             print(failures[-1], file=sys.stderr, flush=True)
 

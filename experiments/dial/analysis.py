@@ -1,9 +1,10 @@
 """Analyses the published files of protocol 3, start by start.
 
-pass@k      1 - C(n - c, k) / C(n, k), of n samples of which c are correct
-at its best the sampling with the largest mean on the validation problems; the test problems judge
-F           the mean of pass@k at its best over k = 1, 2, 4, 8, 16
-mixture     1 - (1 - pass@m of the model) (1 - pass@(k - m) of its start); m and both samplings are chosen likewise
+pass@k        1 - C(n - c, k) / C(n, k), if c of n samples are correct best pass@k   pass@k on the test problems, with
+the sampling that has the largest mean on the validation problems F             the mean of the best pass@k over k = 1,
+2, 4, 8, 16 mixture       1 - (1 - pass@m of the model) (1 - pass@(k - m) of its start model); the validation problems
+also choose m
+              and both samplings
 """
 
 import json
@@ -25,7 +26,7 @@ Array = NDArray[np.float64]
 
 
 class Counts(NamedTuple):
-    """Of each problem: how many of `samples` are correct, and how many of these differ."""
+    """The number of samples per problem and, for each problem, how many are correct and how many of these differ."""
 
     samples: int
     correct: NDArray[np.int64]
@@ -33,7 +34,7 @@ class Counts(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The share of the test problems that are solved, and the choice that the validation problems made."""
+    """The share of test problems that are solved, with the choice made on the validation problems."""
 
     value: float
     choice: Any
@@ -41,25 +42,25 @@ class Best(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A published run, or a published start."""
+    """A published run or start model: its record, and its counts by split and sampling."""
 
     record: dict[str, Any]
-    counts: dict[str, dict[str, Counts]]  # split -> sampling
+    counts: dict[str, dict[str, Counts]]  # by split, then by sampling
 
     @cached_property
     def samplings(self) -> tuple[str, ...]:
-        """The names of its samplings."""
+        """The names of the run's samplings."""
         return tuple(self.counts[CHOOSE])
 
     def solved(self, split: str, sampling: str, k: int) -> Array:
-        """pass@k of every problem."""
+        """Return pass@k of every problem."""
         one = self.counts[split][sampling]
         return _pass_at(one.samples, k)[one.correct]
 
 
 @cache
 def _pass_at(samples: int, k: int) -> Array:
-    """pass@k for 0 to `samples` correct ones."""
+    """Return pass@k for 0 to `samples` correct samples."""
     return np.array([1 - comb(samples - correct, k) / comb(samples, k) for correct in range(samples + 1)])
 
 
@@ -70,7 +71,7 @@ def read_run(path: Path) -> Run:
 
 
 def read_checkpoints(run: Run) -> list[Run]:
-    """Return the checkpoints of a run, each as a run, the earliest first."""
+    """Return the checkpoints of a run as runs, the earliest first."""
     found = []
     for checkpoint in run.record.get("checkpoints", ()):
         path_like = {name: one["benchmarks"] for name, one in checkpoint["evaluations"].items()}
@@ -93,19 +94,19 @@ def _numbers(column: str | list[int]) -> NDArray[np.int64]:
 
 
 def best(run: Run, k: int, samplings: tuple[str, ...] = (), judge: str = JUDGE) -> Best:
-    """pass@k at the sampling that is best on the validation problems, of some samplings or of all."""
+    """Return pass@k with the sampling that is best on the validation problems, out of `samplings` or all."""
     allowed = [name for name in samplings or run.samplings if run.counts[CHOOSE][name].samples >= k]
     chosen = max(allowed, key=lambda name: run.solved(CHOOSE, name, k).mean())
     return Best(float(run.solved(judge, chosen, k).mean()), chosen)
 
 
 def frontier(run: Run, samplings: tuple[str, ...] = ()) -> float:
-    """F: the mean of pass@k at its best."""
+    """Return F, the mean of the best pass@k."""
     return float(np.mean([best(run, k, samplings).value for k in TRIES]))
 
 
 def best_mixture(run: Run, start: Run, k: int) -> Best:
-    """pass@k where m of the tries go to the model and the others to its start, at the best m and samplings."""
+    """Return pass@k with m tries of the model and k - m of its start model, at the best m and samplings."""
     options = []
     for m in range(k + 1):
         ours = _failures(run, m)
@@ -122,12 +123,12 @@ def best_mixture(run: Run, start: Run, k: int) -> Best:
 
 
 def mixture_frontier(run: Run, start: Run) -> float:
-    """F of the best mixture of a model with its start."""
+    """Return F of the best mixture of a model with its start model."""
     return float(np.mean([best_mixture(run, start, k).value for k in TRIES]))
 
 
 def _failures(run: Run, k: int) -> dict[str, dict[str, Array]]:
-    """Split -> sampling -> the probability of every problem that `k` tries all fail."""
+    """Return the probability that `k` tries all fail, for every problem, by split and sampling."""
     if k == 0:
         sizes = {split: len(next(iter(one.values())).correct) for split, one in run.counts.items()}
         return {split: {"": np.ones(size)} for split, size in sizes.items()}
@@ -136,13 +137,13 @@ def _failures(run: Run, k: int) -> dict[str, dict[str, Array]]:
 
 
 def at_temperature_one(run: Run) -> tuple[float, float, float]:
-    """One try, 16 tries, and different correct answers of 16, at temperature 1."""
+    """Return pass@1, pass@16 and the mean number of different correct answers in 16, at temperature 1."""
     distinct = run.counts[JUDGE]["t1"].distinct.mean()
     return float(run.solved(JUDGE, "t1", 1).mean()), float(run.solved(JUDGE, "t1", 16).mean()), float(distinct)
 
 
 def tries_needed(run: Run, solved: float) -> float:
-    """How many tries at the best samplings solve so much, interpolated between whole numbers; infinity beyond 16."""
+    """Return how many tries at the best samplings solve the share `solved`, interpolated; infinity if 16 do not."""
     curve = [0.0, *(best(run, k).value for k in range(1, 17))]
     for k in range(1, 17):
         if curve[k] >= solved:
@@ -151,12 +152,12 @@ def tries_needed(run: Run, solved: float) -> float:
 
 
 def entropy_share(run: Run) -> float:
-    """Mean entropy of the rollouts in the last half of a run, by tokens, over that of its first four rollouts."""
+    """Return the mean entropy of the rollouts in the second half of the tokens, divided by that of the first four."""
     return _late_entropy(run) / float(np.mean(_entropies(run)[:4]))
 
 
 def is_held(run: Run) -> bool | None:
-    """Whether the entropy of the last half is within a tenth of its target; `None` where there is none."""
+    """Return whether the entropy in the second half is within 10 % of its target; `None` without a target."""
     targets = [one for one in run.record["rollouts"].get("hold_entropy/target", ()) if one is not None]
     return bool(abs(_late_entropy(run) / targets[-1] - 1) <= 0.1) if targets else None
 
@@ -173,7 +174,7 @@ def _late_entropy(run: Run) -> float:
 
 
 class Interval(NamedTuple):
-    """The mean of one number for each start, its 95 % interval by Student's t, and the p-value of 0."""
+    """The mean of a number over starts, its 95 % interval (Student's t), and the p-value for a mean of 0."""
 
     mean: float
     low: float
@@ -183,12 +184,12 @@ class Interval(NamedTuple):
 
     @property
     def half(self) -> float:
-        """Half of its width."""
+        """Half of the interval's width."""
         return (self.high - self.low) / 2
 
 
 def over_starts(values: list[float]) -> Interval:
-    """The interval of one number for each start; without bounds where there are fewer than two."""
+    """Return the interval of values that have one number per start. With fewer than two, it has no bounds."""
     found = np.array(values, dtype=float)
     mean = float(found.mean()) if len(found) else float("nan")
     if len(found) < 2:
@@ -202,7 +203,7 @@ def over_starts(values: list[float]) -> Interval:
 
 
 def holm(p_values: dict[str, float]) -> dict[str, float]:
-    """Holm's corrected p-values."""
+    """Return p-values corrected by Holm's method."""
     corrected: dict[str, float] = {}
     largest = 0.0
     for rank, (name, p) in enumerate(sorted(p_values.items(), key=lambda one: one[1])):

@@ -1,4 +1,4 @@
-"""Write results3.md and its picture from the published runs of protocol 3, however many there are.
+"""Writes results3.md and its picture from the runs of protocol 3 that are published so far.
 
 python -m experiments.dial.page
 """
@@ -23,10 +23,10 @@ BASELINE = "baseline"
 DIAL = "dial 0.65"
 LEVELS = {"long": (0.5, 0.65, 0.8), "short": (0.5, 0.65, 0.8, 0.95)}
 TABLE = ("greedy", "t0.25", "t0.5", "t0.75", "t1")
-"""The samplings of the one table's arms, which both sides of its comparisons use."""
+"""The samplings of the table of all methods, for the methods and for the baseline."""
 
 Measure = Callable[[Run, Run], float]
-"""Of a run and its start."""
+"""A number computed from a run and its start model."""
 SOLVED: dict[str, Measure] = {
     "one try": lambda run, start: 100 * best(run, 1).value,
     "16 tries": lambda run, start: 100 * best(run, 16).value,
@@ -45,20 +45,20 @@ IN_THE_TABLE: dict[str, Measure] = {
 
 
 def values(regime: Regime, arm: str, starts: Sequence[int], measure: Measure) -> list[float]:
-    """Return a measure of an arm, one number for each start."""
+    """Return the measure of an arm for each start."""
     pairs = zip(regime.of(arm, starts), regime.of(START, starts), strict=True)
     return [measure(run, start) for run, start in pairs]
 
 
 def difference(regime: Regime, arm: str, than: str, measure: Measure, starts: Sequence[int] | None = None) -> Interval:
-    """Return how much more an arm has than another one, over the starts that both have."""
+    """Return the difference of the measure between `arm` and `than`, over the starts that both have."""
     starts = regime.starts(arm, than) if starts is None else starts
     sides = [values(regime, name, starts, measure) for name in (arm, than)]
     return over_starts([a - b for a, b in zip(*sides, strict=True)])
 
 
 def cell(interval: Interval, digits: int = 1) -> str:
-    """Return the mean and half of the interval, as a cell of a table."""
+    """Return a table cell with the mean and half the width of an interval."""
     if not interval.starts:
         return ""
     half = f" ±{interval.half:.{digits}f}" if math.isfinite(interval.half) else ""
@@ -66,7 +66,7 @@ def cell(interval: Interval, digits: int = 1) -> str:
 
 
 def progress(folder: Path) -> str:
-    """How many runs of each block are there."""
+    """Return a table of how many runs of each block are published."""
     rows, done, planned = [], 0, 0
     plan = read_plan()
     for name in plan["blocks"]:
@@ -79,7 +79,7 @@ def progress(folder: Path) -> str:
 
 
 def primary(regime: Regime) -> str:
-    """The registered comparison, with its verdicts."""
+    """Return the registered comparison with its verdicts."""
     starts = regime.starts(DIAL, BASELINE)
     against = {name: difference(regime, DIAL, BASELINE, SOLVED[name], starts) for name in ("16 tries", "one try")}
     ours = values(regime, DIAL, starts, SOLVED["F"])
@@ -97,12 +97,12 @@ def primary(regime: Regime) -> str:
 
 
 def yes(holds: bool) -> str:
-    """A verdict as a word."""
+    """Return a verdict as a word."""
     return "yes" if holds else "no"
 
 
 def sentence(against: dict[str, Interval], beyond: Interval, starts: Sequence[int]) -> str:
-    """Gain and price of the dial at 0.65 in one sentence."""
+    """Return a sentence about the gain and the cost of the dial at 0.65."""
     if len(starts) < 2:
         return "Too few starts for an interval."
     one, many = against["one try"], against["16 tries"]
@@ -115,7 +115,7 @@ def sentence(against: dict[str, Interval], beyond: Interval, starts: Sequence[in
 
 
 def prices(regime: Regime) -> str:
-    """The price list: each level of the dial against the baseline, over the starts that all levels have."""
+    """Return the table of each level of the dial against the baseline, over the starts that all levels have."""
     levels = LEVELS[regime.name]
     arms = [f"dial {level:g}" for level in levels]
     starts = regime.starts(BASELINE, *arms)
@@ -126,23 +126,23 @@ def prices(regime: Regime) -> str:
 
 
 def absolute(regime: Regime, arm: str, starts: Sequence[int], measures: dict[str, Measure]) -> list[str]:
-    """The means of an arm, as cells."""
+    """Return the means of an arm as table cells."""
     found = [over_starts(values(regime, arm, starts, measure)) for measure in measures.values()]
     return [f"{one.mean:.{digits(name)}f}" if one.starts else "" for name, one in zip(measures, found, strict=True)]
 
 
 def against(regime: Regime, arm: str, starts: Sequence[int], than: str = BASELINE) -> list[str]:
-    """The differences of an arm from another one, as cells."""
+    """Return the differences between `arm` and `than` as table cells."""
     return [cell(difference(regime, arm, than, measure, starts), digits(name)) for name, measure in SOLVED.items()]
 
 
 def digits(measure: str) -> int:
-    """How many decimals a measure is printed with: a count of answers has two."""
+    """Return the number of decimals to print for a measure: two for a count of answers, one for others."""
     return 2 if measure.startswith("different") else 1
 
 
 def held(regime: Regime, arm: str, starts: Sequence[int]) -> str:
-    """In how many runs the level was held, and the mean entropy as a share of the initial one."""
+    """Return in how many runs the level was held, and the mean entropy as a share of the initial entropy."""
     runs = regime.of(arm, starts)
     if not runs:
         return ""
@@ -153,7 +153,7 @@ def held(regime: Regime, arm: str, starts: Sequence[int]) -> str:
 
 
 def slopes(regime: Regime, levels: Sequence[float], starts: Sequence[int]) -> list[str]:
-    """The least-squares slope over the levels, fitted for each start."""
+    """Return the least-squares slopes over the levels, fitted for each start, as table cells."""
     middle = sum(levels) / len(levels)
     spread = sum((level - middle) ** 2 for level in levels)
     cells = []
@@ -168,7 +168,10 @@ def slopes(regime: Regime, levels: Sequence[float], starts: Sequence[int]) -> li
 
 
 def hands(regime: Regime, arms: Sequence[str], than: str) -> str:
-    """Each hand against another one, only over the starts where both held, with Holm's correction."""
+    """Return a table of ways to hold the entropy, each compared with the arm `than`.
+
+    Only starts where both arms held their levels are compared. p-values have Holm's correction.
+    """
     found: dict[str, dict[str, Interval]] = {"F": {}, "one try": {}}
     rows = []
     for arm in arms:
@@ -191,7 +194,7 @@ def hands(regime: Regime, arms: Sequence[str], than: str) -> str:
 
 
 def compared(regime: Regime, arms: Sequence[str], than: str) -> str:
-    """Each arm against another one, over the starts that both have."""
+    """Return a table of arms, each compared with the arm `than` over the starts that both have."""
     rows = [
         [arm, len(regime.starts(arm, than)), held(regime, arm, regime.starts(arm)), *against_own(regime, arm, than)]
         for arm in arms
@@ -200,12 +203,12 @@ def compared(regime: Regime, arms: Sequence[str], than: str) -> str:
 
 
 def against_own(regime: Regime, arm: str, than: str) -> list[str]:
-    """The differences over the starts that both arms have, as cells."""
+    """Return the differences between two arms over the starts that both have, as table cells."""
     return against(regime, arm, regime.starts(arm, than), than)
 
 
 def one_table(regime: Regime) -> str:
-    """Every method at its authors' constants against the baseline, both at the samplings of the table."""
+    """Return the table of every method with its authors' constants against the baseline."""
     arms = read_plan()["blocks"]["short_table"]["arms"]
     rows = []
     for arm in arms:
@@ -218,7 +221,7 @@ def one_table(regime: Regime) -> str:
 
 
 def needed(regime: Regime, arms: Sequence[str]) -> str:
-    """How many tries each arm needs for what the baseline solves in 4, 8 and 16."""
+    """Return a table of how many tries each arm needs to solve what the baseline solves in 4, 8 and 16."""
     rows = []
     for arm in (START, *arms):
         starts = regime.starts(arm, BASELINE)
@@ -237,7 +240,10 @@ def needed(regime: Regime, arms: Sequence[str]) -> str:
 
 
 def mixtures(regime: Regime, arms: Sequence[str]) -> str:
-    """F of every arm, of its best mixture with the start, and how many of 16 tries that gives to the start."""
+    """Return a table of F for each arm and for its best mixture with the start model.
+
+    It also shows how many of 16 tries the best mixture gives to the start model.
+    """
     rows = []
     for arm in (BASELINE, *arms):
         starts = regime.starts(arm, BASELINE)
@@ -262,7 +268,7 @@ def mixtures(regime: Regime, arms: Sequence[str]) -> str:
 
 
 def on_the_way(regime: Regime) -> str:
-    """Baseline and dial at every half million tokens, on fewer problems."""
+    """Return a table of the baseline and the dial at every half million tokens, on fewer problems."""
     starts = [n for n in regime.starts(BASELINE, DIAL) if regime.of(BASELINE, [n])[0].record.get("checkpoints")]
     names = ("one try", "16 tries", "F", "F, mixed with the start")
     rows = []
@@ -293,7 +299,7 @@ def on_the_way(regime: Regime) -> str:
 
 
 def first_problems(start: Run, run: Run) -> Run:
-    """Return a start with the problems and the samplings that a checkpoint has."""
+    """Return a start model's results, limited to the problems and samplings of a checkpoint."""
     sizes = {split: len(next(iter(one.values())).correct) for split, one in run.counts.items()}
     counts = {
         split: {
@@ -307,7 +313,7 @@ def first_problems(start: Run, run: Run) -> Run:
 
 
 def six_million(folder: Path) -> str:
-    """Baseline and dial after six million tokens."""
+    """Return a table of the baseline and the dial after six million tokens."""
     longer = Regime(folder, "long-6m")
     starts = longer.starts(BASELINE, DIAL)
     rows = [
@@ -318,7 +324,7 @@ def six_million(folder: Path) -> str:
 
 
 def pilots(folder: Path) -> str:
-    """The pilots on the validation problems of start 40, which choose there and judge nothing."""
+    """Return a table of the pilots from start 40, on the validation problems. They are used only for choosing."""
     rows = []
     for regime in ("long", "short"):
         for path in sorted((folder / f"pilot-{regime}").glob("*.json")):
@@ -331,7 +337,7 @@ def pilots(folder: Path) -> str:
 
 
 def tables(folder: Path) -> dict[str, str]:
-    """The parts of the page, by name."""
+    """Return the tables of the page by name."""
     long, short = Regime(folder, "long"), Regime(folder, "short")
     blocks = read_plan()["blocks"]
     hold, difficulty = (blocks[f"short_{name}"]["arms"] for name in ("hands", "difficulty"))

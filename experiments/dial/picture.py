@@ -1,4 +1,4 @@
-"""The picture of the results: what each level of the dial solves, with start, baseline and their mixture as lines."""
+"""Draws what each level of the dial solves. Lines show the start model, the baseline and their mixture."""
 
 from pathlib import Path
 from typing import Any

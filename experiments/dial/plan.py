@@ -10,7 +10,7 @@ import yaml
 
 PLAN = Path(__file__).with_name("plan.yaml")
 OF_THE_PILOT = "of the pilot"
-"""The value of a setting that a pilot chooses by a rule of the protocol."""
+"""Stands for the value of a setting that a pilot chooses by a rule of the protocol."""
 
 
 @dataclass(frozen=True)
@@ -18,14 +18,14 @@ class Job:
     """One training run.
 
     Attributes:
-        block (`str`), arm (`str`), start (`int`): what it is called; the seed of the training is that
-            of the start.
+        block (`str`), arm (`str`), start (`int`): identify the run. `start` is the seed of the start model and of the
+            training run.
         regime (`str`): `"short"` or `"long"`.
-        start_steps (`int`): supervised steps of the model to begin with.
-        settings (`dict`): of `steer-trl train`, over the task's recipe.
-        evaluation (`dict`): `splits` and `samplings` that the final model is evaluated on.
-        checkpoint_evaluation (`dict`, *optional*): the same for the models on the way.
-        continues (`bool`): whether the run prolongs the one of the same arm and start.
+        start_steps (`int`): the number of supervised steps of the start model.
+        settings (`dict`): the settings of `steer-trl train` that are added to the task's recipe.
+        evaluation (`dict`): the `splits` and `samplings` for evaluating the final model.
+        checkpoint_evaluation (`dict`, *optional*): the settings for evaluating checkpoints.
+        continues (`bool`): whether the run continues the shorter run of the same arm and start.
     """
 
     block: str
@@ -40,28 +40,28 @@ class Job:
 
     @property
     def is_pilot(self) -> bool:
-        """Whether the run is used to choose, and does not count."""
+        """Whether the run is used only for choosing settings, and does not count as a result."""
         return self.block.startswith("pilot")
 
     @property
     def folder(self) -> str:
-        """Folder of its published file, below that of the experiment."""
+        """The folder of the run's published file, below that of the experiment."""
         parts = ["pilot" if self.is_pilot else "", self.regime, "6m" if self.continues else ""]
         return "-".join(filter(None, parts))
 
     @property
     def file(self) -> str:
-        """Name of its published file."""
+        """The name of the run's published file."""
         return file_name(self.arm, self.start)
 
 
 def file_name(arm: str, start: int) -> str:
-    """Return the name of the published file of an arm and a start; the arm `"start"` is the start itself."""
+    """Return the name of the published file of an arm and a start. The arm `"start"` is the start model."""
     return f"{re.sub(r'[^a-z0-9.]+', '-', arm.lower()).strip('-')}-start{start}.json"
 
 
 def read_plan(path: Path = PLAN) -> dict[str, Any]:
-    """Return the plan as it stands in the file."""
+    """Read the plan from its file."""
     plan: dict[str, Any] = yaml.safe_load(path.read_text())
     return plan
 

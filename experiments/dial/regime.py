@@ -1,4 +1,4 @@
-"""The published runs of one regime, by arm and start."""
+"""Gives access to the published runs of one regime, by arm and start."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -9,7 +9,7 @@ from experiments.dial.analysis import Run
 from experiments.dial.plan import file_name
 
 START = "start"
-"""The arm of the model before training."""
+"""The name of the arm of the start models."""
 STARTS = range(41, 51)
 
 
@@ -22,14 +22,14 @@ class Regime:
 
     @cache  # noqa: B019  # a page reads each file once
     def run(self, arm: str, start: int) -> Run | None:
-        """Return a run, or `None` where it is not there yet."""
+        """Return a run, or `None` if it is not published yet."""
         path = self._folder / file_name(arm, start)
         return analysis.read_run(path) if path.exists() else None
 
     def starts(self, *arms: str) -> list[int]:
-        """Return the starts that all of these arms have a run of."""
+        """Return the starts from which all arms in `arms` have a run."""
         return [n for n in STARTS if all(self.run(arm, n) is not None for arm in (START, *arms))]
 
     def of(self, arm: str, starts: Sequence[int]) -> list[Run]:
-        """Return the runs of an arm from these starts, which must be there."""
+        """Return the runs of an arm from the starts in `starts`, leaving out missing ones."""
         return [run for n in starts if (run := self.run(arm, n)) is not None]

@@ -1,4 +1,4 @@
-"""One job of the plan: make its start, train, evaluate what it left, and publish one file."""
+"""Runs one job of the plan: makes its start model, trains, evaluates, and publishes one file."""
 
 import json
 import math
@@ -21,18 +21,18 @@ from steer_trl.exceptions import CannotContinueError
 from steer_trl.trainer.checkpoint import read_state
 
 KL_ARMS = {0.01: "KL 0.01", 0.03: "KL 0.03", 0.1: "KL 0.1"}
-"""The pilot's coefficients of the penalty, and their arms."""
+"""Maps the pilot's coefficients of the KL penalty to their arms."""
 HELD = 0.65
-"""The entropy that the chosen coefficient is to end at, as a share of that of the start."""
+"""The final entropy for which the coefficient is chosen, as a share of the initial entropy."""
 CHECKPOINTS = "_checkpoints"
 
 
 class Runs:
-    """Where runs are made and published.
+    """Makes and publishes runs.
 
     Attributes:
-        output_dir (`Path`): folder of models, logs and completions.
-        published (`Path`): folder of the published files.
+        output_dir (`Path`): the folder of models, logs and completions.
+        published (`Path`): the folder of the published files.
     """
 
     def __init__(self, output_dir: Path, published: Path) -> None:
@@ -40,14 +40,14 @@ class Runs:
         self._locks: dict[Path, Lock] = {}
 
     def path(self, job: Job) -> Path:
-        """Return the published file of a job."""
+        """Return the path of a job's published file."""
         return self.published / job.folder / job.file
 
     def run(self, job: Job) -> None:
-        """Do whatever of a job is missing.
+        """Do the parts of a job that are not done yet.
 
         Raises:
-            `CannotContinueError`: a command failed; with the end of what it printed.
+            `CannotContinueError`: a command failed. The message holds the end of its output.
         """
         if self.path(job).exists():
             return
@@ -75,7 +75,7 @@ class Runs:
         )
 
     def _make_start(self, job: Job, experiment: Experiment) -> None:
-        """Make, evaluate and publish the model to begin with; the other worker waits for it."""
+        """Make, evaluate and publish the start model, while other workers that need it wait."""
         with self._locks.setdefault(experiment.output_dir, Lock()):
             path = self.published / job.folder / file_name("start", job.start)
             experiment.make_start()
@@ -84,7 +84,7 @@ class Runs:
                 publish(path, experiment, "start", "start", more=more)
 
     def _with_chosen(self, job: Job) -> dict[str, Any]:
-        """Return the settings of a job, with those that a pilot chooses."""
+        """Return the settings of a job, including those that a pilot chooses."""
         if job.settings["beta"] != OF_THE_PILOT:
             return job.settings
         folder = self.published / f"pilot-{job.regime}"
@@ -92,7 +92,7 @@ class Runs:
         return job.settings | {"beta": chosen_coefficient(ends)}
 
     def _continue(self, experiment: Experiment, job: Job, name: str, settings: dict[str, Any]) -> None:
-        """Begin with the last checkpoint of the shorter run, where that is still on the disk."""
+        """Copy the shorter run if it is still on the disk, so that training continues from its last checkpoint."""
         folder, shorter = experiment.folder(name), experiment.folder(job.arm)
         if folder.exists() or not checkpoints_of(shorter):
             return
@@ -101,7 +101,7 @@ class Runs:
         (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))
 
     def _evaluate_checkpoints(self, experiment: Experiment, job: Job, name: str) -> list[dict[str, Any]]:
-        """Evaluate the checkpoint that is nearest to each multiple of so many tokens, and remove all but the last."""
+        """Evaluate the checkpoint nearest to each multiple of `every` tokens, and remove all but the last."""
         how = job.checkpoint_evaluation
         assert how is not None
         run = experiment.folder(name)
@@ -150,7 +150,7 @@ def tokens_of(checkpoint: Path) -> int | None:
 
 
 def first_problems(experiment: Experiment, split: str, count: int) -> Path:
-    """Write the first problems of a split to a file of their own."""
+    """Write the first `count` problems of a split to a file, and return its path."""
     source = Path(experiment.problems(split))
     path = source.with_name(f"{split}-first-{count}.jsonl")
     path.write_text("".join(source.read_text().splitlines(keepends=True)[:count]))
@@ -158,16 +158,17 @@ def first_problems(experiment: Experiment, split: str, count: int) -> Path:
 
 
 def entropy_at_end(path: Path) -> float:
-    """Return the mean entropy of a published run's last fifth of rollouts, as a share of that of its first four."""
+    """Return the mean entropy of a published run's last fifth of rollouts, divided by that of its first four."""
     entropies = [one for one in json.loads(path.read_text())["rollouts"]["rollout_entropy"] if one is not None]
     last = entropies[-max(1, len(entropies) // 5) :]
     return (sum(last) / len(last)) / (sum(entropies[:4]) / 4)
 
 
 def chosen_coefficient(ends: dict[float, float], target: float = HELD) -> float:
-    """Interpolate linearly, over the logarithm, at which coefficient the entropy ends at `target`.
+    """Return the coefficient with which the entropy ends at `target`, rounded to two digits.
 
-    Outside of the range that was tried it is the nearest one. Rounded to two digits.
+    It is interpolated linearly in the logarithm of the coefficient. Outside the range of the coefficients that were
+    tried, it is the nearest one.
     """
     coefficients = sorted(ends)
     below = [one for one in coefficients if ends[one] <= target]
@@ -182,6 +183,6 @@ def chosen_coefficient(ends: dict[float, float], target: float = HELD) -> float:
 
 
 def describe(job: Job, runs: Runs) -> str:
-    """Return a line on a job: whether it is there, and what it is."""
+    """Return a line that describes a job and whether it is done."""
     state = "done" if runs.path(job).exists() else "    "
     return f"{state}  {job.block:16} start {job.start}  {job.arm}"
