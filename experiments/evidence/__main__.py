@@ -1,12 +1,12 @@
-"""Which way of training learns most, and keeps most variety? Every arm from every start with every seed, resumable.
+"""Trains every arm from every start model with every seed, to compare how much they learn and how varied they stay.
 
-    python -m experiments.evidence             # all that is not there yet: many hours on two cores
+    python -m experiments.evidence             # make all missing runs, in many hours on two cores; resumable
     python -m experiments.evidence --arms GRPO --starts 0 1 2 --seeds 0 1 2
-    python -m experiments.evidence --task experiments.tasks.palindrome:TASK    # another task
+    python -m experiments.evidence --task experiments.tasks.palindrome:TASK    # use another task
 
-Every run generates as many tokens. Settings are chosen on the validation split; the test split is evaluated once, at
-the end. Each run that has ended is a file in experiments/results/TASK/, with the results of every problem, and is not
-run again; its model stays in the run's folder.
+All runs generate the same number of tokens. Settings are chosen on the validation split. The test split is evaluated
+once, at the end. Each finished run is published as a file in experiments/results/TASK/, with the results of every
+problem, and is not repeated. Its model stays in the run's folder.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Run what is missing, and publish each run when it ends."""
+    """Make the missing runs, and publish each one when it ends."""
     parser = parser_of_runs(__doc__)
     parser.add_argument("--arms_file", type=Path, help="by default arms.yaml, or PART.yaml")
     parser.add_argument("--part", default="", help="runs of another question, such as phases, in a subfolder")
@@ -87,7 +87,7 @@ def main() -> None:
         try:
             experiments[start].train(name, settings | begins)
             publish(path, experiments[start], name, arm, seed, settings)
-        except CannotContinueError as error:  # the others are no worse for it
+        except CannotContinueError as error:  # the other runs can still succeed
             failures.append(str(error))
 
     jobs = list(product(given.seeds, given.starts, names))
@@ -99,7 +99,7 @@ def main() -> None:
 
 
 def make_start(experiments: dict[int, Experiment], published: Path, start: int) -> None:
-    """Make a start, and publish its evaluation."""
+    """Make a start model, and publish its evaluation."""
     experiments[start].make_start()
     publish(file_of(published, "start", start), experiments[start], "start", "start")
 

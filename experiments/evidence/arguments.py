@@ -1,4 +1,4 @@
-"""The arguments that name runs, which every command here takes."""
+"""The command-line arguments that select runs, which all commands in this folder share."""
 
 import argparse
 import pkgutil
@@ -9,7 +9,7 @@ from experiments.lab.runs import ROOT, let_processes_import
 
 
 def parser_of_runs(description: str | None) -> argparse.ArgumentParser:
-    """A parser that knows task, arms, starts and seeds, and where runs are and are published."""
+    """Return a parser with the arguments for task, arms, starts, seeds and folders."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="experiments.lab.countdown:COUNTDOWN", help="MODULE:NAME of a Task")
     parser.add_argument("--arms", nargs="+", help="some of them; by default all")
@@ -22,7 +22,7 @@ def parser_of_runs(description: str | None) -> argparse.ArgumentParser:
 
 
 def find_task(name: str) -> Task:
-    """Import a task, and let the processes that are started import it too."""
+    """Import a task, and let child processes import it, too."""
     let_processes_import()
     task: Task = pkgutil.resolve_name(name)
     return task

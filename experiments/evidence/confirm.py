@@ -1,10 +1,10 @@
-"""Write experiments/results/results2.md and its picture: the second protocol's tables, of the runs that count.
+"""Writes experiments/results/results2.md and its picture, with the tables of the second protocol's final runs.
 
     python -m experiments.evidence.confirm
 
-Does an arm cost nothing at one try, does it gain over several, and does one beat the other? Each arm is compared over
-the pairs of start and seed that it shares with the baseline. Every temperature is chosen on the validation problems
-and judged on the test problems.
+The questions are whether an arm loses nothing with one try, whether it gains with several tries, and whether one arm
+is better than another. Each arm is compared over the pairs of start and seed that it shares with the baseline. Every
+temperature is chosen on the validation problems, and results are those on the test problems.
 """
 
 import sys
@@ -29,11 +29,11 @@ TEXT = Path(__file__).with_name("results2.md.in")
 LEVEL, WEIGHT, DIFFICULTY = ARMS = ("level", "constant weight", "difficulty")
 SHUFFLED = "level, shuffled weights"
 NAMES = ("entropy held at 0.5", "constant weight, W = 1.25", "F-GRPO and that weight")
-"""What pages call the arms."""
+"""The names of the arms on pages."""
 MARGIN = 0.01
-"""What an arm may lose at one try and still count as free."""
+"""How much of pass@1 an arm may lose and still count as free."""
 Both = tuple[Pairs, Pairs]
-"""Two arms on the test problems, and on those that choose."""
+"""Two arms on the test problems, and on the validation problems."""
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def tables(arms: Arms) -> dict[str, str]:
-    """Each table by its name in the text."""
+    """Return the tables by their names in the page's text."""
     compared = {arm: _both(arms, BASELINE, arm) for arm in ARMS}
     best_of = {arm: compare_best(*both) for arm, both in compared.items()}
     return {
@@ -59,7 +59,7 @@ def tables(arms: Arms) -> dict[str, str]:
 
 
 def draw(arms: Arms, path: Path) -> None:
-    """Draw accuracy against pass@16, a curve an arm, of all its runs."""
+    """Draw accuracy against pass@16, with a curve for all runs of each arm."""
     names = dict(zip((BASELINE, *ARMS, "start"), (BASELINE, *NAMES, "the models they began with"), strict=True))
     curves = {
         name: count_sweeps([swept(run.evaluations) for run in arms[arm].values()])["test"]
@@ -69,9 +69,10 @@ def draw(arms: Arms, path: Path) -> None:
 
 
 def primary(arms: Arms, compared: dict[str, Both], best_of: dict[str, list[Row]]) -> str:
-    """H1 and H2 of each arm, and H3, with Holm's correction over the successes and H3.
+    """Return the table of hypotheses H1 and H2 for each arm, and of H3, with Holm's correction.
 
-    An arm succeeds if both of its hypotheses hold, so its p is the larger of the two; that of H1 is against -1 point.
+    An arm succeeds if both H1 and H2 hold, so its p-value is the larger of the two. The p-value of H1 is that against
+    a loss of 1 point. Holm's correction is over the arms' p-values and that of H3.
     """
     rows, values = {}, {}
     for arm, lines in best_of.items():
@@ -91,7 +92,7 @@ def primary(arms: Arms, compared: dict[str, Both], best_of: dict[str, list[Row]]
 
 
 def best(best_of: dict[str, list[Row]]) -> str:
-    """Pass@k of the baseline and of each arm, with the temperature that the validation problems choose."""
+    """Return a table of pass@k for the baseline and each arm, at temperatures chosen on the validation problems."""
     rows = []
     for row in zip(*best_of.values(), strict=True):
         first = row[0]
@@ -103,7 +104,7 @@ def best(best_of: dict[str, list[Row]]) -> str:
 
 
 def shuffled(arms: Arms) -> str:
-    """The level's weights on random tokens of one sign: against the baseline, and the level against them."""
+    """Return a table of the arm with weights on random tokens against the baseline, and of the level against it."""
     first, second = (compare_best(*_both(arms, *pair)) for pair in ((BASELINE, SHUFFLED), (SHUFFLED, LEVEL)))
     rows = [
         [_tries(one), *_cells(one.difference), *_cells(other.difference)]
@@ -114,7 +115,7 @@ def shuffled(arms: Arms) -> str:
 
 
 def ends(arms: Arms) -> str:
-    """What the runs of each arm end with, and what its model does with 16 samples at temperature 1."""
+    """Return a table of steps, final entropy and results with 16 samples at temperature 1, for each arm."""
     rows = []
     for arm in ("start", BASELINE, *ARMS):
         runs, course = arms[arm], ["", ""]
@@ -131,7 +132,7 @@ def ends(arms: Arms) -> str:
 
 
 def equal_accuracy(tests: dict[str, Pairs]) -> str:
-    """pass@16 where each arm is as accurate as the baseline at each of its temperatures."""
+    """Return a table of differences in pass@16 where each arm is as accurate as the baseline at its temperatures."""
     rows = []
     for row, *others in zip(*(compare_at_equal_accuracy(test, 16) for test in tests.values()), strict=True):
         cells = [f"{row.about['temperature_a']:g}", f"{100 * row.about['accuracy_a']:.1f}"]
@@ -142,7 +143,7 @@ def equal_accuracy(tests: dict[str, Pairs]) -> str:
 
 
 def with_start(compared: dict[str, Both]) -> str:
-    """pass@16 where 2, 4 or 8 of the tries are those of the model that both began with."""
+    """Return a table of pass@16 with 2, 4 or 8 of the tries given to the start model."""
     rows = []
     for row, *others in zip(
         *(compare_with_fallback(test, 16, chosen) for test, chosen in compared.values()), strict=True
@@ -153,7 +154,7 @@ def with_start(compared: dict[str, Both]) -> str:
 
 
 def _free(test: Pairs, validation: Pairs) -> Difference:
-    """pass@1 at its best temperature, with the margin added to the arm's."""
+    """Return the difference in pass@1 at the best temperatures, with the margin added to the arm's pass@1."""
     a, b = (
         pick_best_temperature(judged.pass_at(1), choosing.pass_at(1))
         for judged, choosing in ((test.a, validation.a), (test.b, validation.b))
@@ -162,7 +163,7 @@ def _free(test: Pairs, validation: Pairs) -> Difference:
 
 
 def _both(arms: Arms, a: str, b: str) -> Both:
-    """Two arms over the pairs that both have."""
+    """Return two arms, over the pairs of start and seed that both have."""
     pairs = pairs_of(arms, a, b)
     both = [count_sweeps([swept(arms[arm][pair].evaluations) for pair in pairs]) for arm in (a, b)]
     starts = tuple(start for start, _ in pairs)

@@ -1,4 +1,4 @@
-"""Controls: arms that change one thing of the baseline, or of the better held arm, each compared with both."""
+"""Compares the controls with the baseline and the constant level. Each control changes one thing in one of them."""
 
 from statistics import mean
 
@@ -19,14 +19,18 @@ MEASURES = list(PRIMARY.items())[1:]
 
 
 def controls(arms: Arms) -> str:
-    """What every control ends with, and how it differs from the baseline and from the constant level."""
+    """Return a table of each control's results, and of its differences from the baseline and the constant level."""
     rows = [_row(arms, arm) for arm in (BASELINE, HELD, *(arm for arm in arms if arm not in PROTOCOL))]
     names = [cell for name, _ in MEASURES for cell in (name, "against the baseline", "against the level")]
     return markdown_table(["", "runs", "entropy", *names], rows)
 
 
 def _row(arms: Arms, arm: str) -> list[str]:
-    """Of the arms of the protocol, the runs that controls have; no difference of a pair alone."""
+    """Return the table row of an arm.
+
+    Arms of the protocol are limited to the pairs of start and seed that controls have. With a single run, no
+    difference is given.
+    """
     tried = {pair for name, runs in arms.items() if name not in PROTOCOL for pair in runs}
     runs = [run for pair, run in arms[arm].items() if pair in tried]
     cells = [arm, str(len(runs)), f"{mean(map(entropy_at_end, runs)):.3f}"]

@@ -1,4 +1,4 @@
-"""What the validation split shows of a run: whether it has stalled, and what an early stop keeps."""
+"""Analyses runs on the validation split: whether they have stalled, and how an earlier stop would compare."""
 
 from bisect import bisect_left
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from experiments.lab.tables import markdown_table
 
 
 def last_quarter(arms: Arms, measures: Mapping[str, str]) -> str:
-    """What each arm gained over the last quarter of its tokens, and how much more than the baseline, over pairs."""
+    """Return a table of each arm's gain in the last quarter of its tokens, and of its difference to the baseline."""
     rows = []
     for arm, runs in arms.items():
         pairs, cells = pairs_of(arms, arm), []
@@ -35,7 +35,7 @@ def _gained(run: dict[str, Any], measure: str) -> float:
 
 
 def stopped_as_accurate(arms: Arms, arm: str, accuracy: str, solved: str) -> str:
-    """How many points of `solved` the arm's end is above the baseline, stopped where that was first as accurate."""
+    """Return by how many points of `solved` the arm's end exceeds the baseline stopped at the same accuracy."""
     more = []
     for pair in pairs_of(arms, arm):
         ours, theirs = (arms[name][pair].record["validation"] for name in (arm, BASELINE))

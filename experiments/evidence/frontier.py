@@ -1,4 +1,4 @@
-"""The tables of the frontier: every model at several temperatures, compared where it serves k tries best."""
+"""Makes the tables that compare models at the temperature that is best for k tries."""
 
 from pathlib import Path
 
@@ -15,11 +15,11 @@ FOLDER = "temperatures"
 CONTROL = "constant level, its mean strength throughout"
 TRIES = 16
 NAMES = (BASELINE, "entropy held at 0.5", "falling from 0.65 to 0.25")
-"""What README calls the baseline and the held arms."""
+"""The names of the baseline and the held arms in README."""
 
 
 def best(arms: Arms, folder: Path) -> str:
-    """Pass@k at its best temperature, of both held arms against the baseline."""
+    """Return a table of pass@k at its best temperature, for both held arms against the baseline."""
     of_arms = [compare_best(_sides(arms, folder, BASELINE, arm)) for arm in JUDGED]
     rows = []
     for constant, falling in zip(*of_arms, strict=True):
@@ -37,7 +37,7 @@ def best(arms: Arms, folder: Path) -> str:
 
 
 def with_start(arms: Arms, folder: Path) -> str:
-    """The held arms against the baseline when m of 16 tries go to the model that they all began with."""
+    """Return a table of the held arms against the baseline, with m of 16 tries given to their start model."""
     of_arms = [compare_with_fallback(_sides(arms, folder, BASELINE, arm, with_start=True), TRIES) for arm in JUDGED]
     rows = [
         [str(one.about["fallback_a"]), str(one.about["fallback_b"]), f"{one.difference.a:.3f}"]
@@ -48,7 +48,7 @@ def with_start(arms: Arms, folder: Path) -> str:
 
 
 def above_the_level(arms: Arms, folder: Path) -> str:
-    """How many points of pass@16 the constant strength has more than the level's curve at its own accuracy."""
+    """Return by how many points of pass@16 the constant strength exceeds the level's curve at the same accuracy."""
     pairs = pairs_of(arms, CONTROL, JUDGED[0])
     control = count_sweeps([{1.0: arms[CONTROL][pair].evaluations["t1"]} for pair in pairs])["test"]
     starts = tuple(start for start, _ in pairs)
@@ -58,7 +58,7 @@ def above_the_level(arms: Arms, folder: Path) -> str:
 
 
 def draw(arms: Arms, folder: Path, path: Path) -> None:
-    """Draw accuracy against pass@16 of both held arms, the baseline and the models that all began with."""
+    """Draw accuracy against pass@16, for both held arms, the baseline and the start models."""
     pairs = pairs_of(arms, BASELINE, JUDGED[0])
     curves = {name: _swept(arms, folder, arm, pairs) for arm, name in zip((BASELINE, *JUDGED), NAMES, strict=True)}
     starts = [{1.0: run.evaluations["t1"]} for run in arms["start"].values()]
@@ -66,7 +66,7 @@ def draw(arms: Arms, folder: Path, path: Path) -> None:
 
 
 def _sides(arms: Arms, folder: Path, a: str, b: str, with_start: bool = False) -> Pairs:
-    """Two arms over the pairs that both have."""
+    """Return two arms, over the pairs of start and seed that both have."""
     pairs = pairs_of(arms, a, b)
     both = [_swept(arms, folder, arm, pairs) for arm in (a, b)]
     starts = [next(iter(run for (start, _), run in arms["start"].items() if start == pair[0])) for pair in pairs]
@@ -75,7 +75,10 @@ def _sides(arms: Arms, folder: Path, a: str, b: str, with_start: bool = False) -
 
 
 def _swept(arms: Arms, folder: Path, arm: str, pairs: list[tuple[int, int]]) -> Sweep:
-    """Temperature 1 is in the runs' own files, the others are in a folder beside them."""
+    """Count the samples of an arm at all temperatures.
+
+    Temperature 1 is in the files of the runs, and the other temperatures are in a folder beside them.
+    """
     runs = []
     for pair in pairs:
         own = arms[arm][pair].evaluations["t1"]
@@ -84,15 +87,15 @@ def _swept(arms: Arms, folder: Path, arm: str, pairs: list[tuple[int, int]]) -> 
 
 
 def at(about: dict[str, float], side: str) -> str:
-    """The temperature that a side was judged at, as a cell says it."""
+    """Return the temperature of a side as text for a table cell."""
     return f" at {about[f'temperature_{side}']:g}" if f"temperature_{side}" in about else ""
 
 
 def points(one: Difference) -> str:
-    """A difference and half of its interval, in points."""
+    """Return a difference and half the width of its interval, in points."""
     return f"{100 * one.difference:+.1f} ±{50 * (one.high - one.low):.1f}"
 
 
 def starts_alone(one: OverStarts) -> str:
-    """Its interval over the starts alone, in points."""
+    """Return the interval over the starts alone, in points."""
     return " to ".join(f"{100 * bound:+.1f}" for bound in one.over_starts or ())

@@ -1,8 +1,8 @@
-"""Write experiments/results/results.md of the published runs: what they end with, and how they differ from GRPO.
+"""Writes experiments/results/results.md: the results of the published runs, and their differences from GRPO.
 
     python -m experiments.evidence.page
 
-Every difference is one that `steer-trl compare --paired` prints of the same files.
+`steer-trl compare --paired` prints the same differences for these files.
 """
 
 import json
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def fill(path: Path, tables: dict[str, str]) -> str:
-    """Return a page's text, with each table in the place of its name in braces."""
+    """Return a page's text, with each name in braces replaced by the table of this name."""
     text = path.read_text()
     for name, table in tables.items():
         text = text.replace(f"{{{name}}}", table)
@@ -70,7 +70,7 @@ def fill(path: Path, tables: dict[str, str]) -> str:
 
 
 def ends(arms: Arms) -> str:
-    """What every arm ends with, mean over its runs."""
+    """Return a table of each arm's final results, averaged over its runs."""
     rows = []
     for arm, runs in arms.items():
         steps = mean(run.record["rollouts"]["step"][-1] for run in runs.values())
@@ -80,7 +80,10 @@ def ends(arms: Arms) -> str:
 
 
 def differences(arms: Arms) -> str:
-    """Every arm against the baseline: the interval over problems and runs, that over starts, and Holm's verdict."""
+    """Return a table of arms against the baseline, with intervals over problems and runs, and over starts.
+
+    It also has the verdict after Holm's correction.
+    """
     found = {
         (arm, name): one
         for arm in arms
@@ -109,7 +112,7 @@ def _verdict(p: float | None) -> str:
 
 
 def holm(values: dict[Key, float]) -> dict[Key, float]:
-    """p-values corrected by Holm's method: below 0.05, and all that are smaller, the difference is found."""
+    """Return p-values corrected by Holm's method."""
     largest, corrected = 0.0, {}
     for rank, (key, p) in enumerate(sorted(values.items(), key=lambda item: item[1])):
         largest = max(largest, min(1.0, (len(values) - rank) * p))
@@ -118,7 +121,7 @@ def holm(values: dict[Key, float]) -> dict[Key, float]:
 
 
 def other_tasks(tasks: dict[str, Arms]) -> str:
-    """Of each task with one start, the held arms against the baseline."""
+    """Return a table of the held arms against the baseline, for the tasks with one start."""
     measures = list(PRIMARY)[1:]
     rows = []
     for task, arms in tasks.items():
@@ -134,7 +137,11 @@ def other_tasks(tasks: dict[str, Arms]) -> str:
 
 
 def held(tasks: dict[str, Arms]) -> str:
-    """How far the entropy is from a level that is held, from when it is reached, and where nothing could be done."""
+    """Return a table of the entropy's distance from its level, once this is reached.
+
+    It also has the distance without the rollouts with an entropy above the level and a strength of 0, in which the
+    method cannot act.
+    """
     rows = []
     for task, arms in tasks.items():
         for arm, runs in arms.items():
@@ -149,7 +156,7 @@ def held(tasks: dict[str, Arms]) -> str:
 
 
 def _errors(record: dict[str, Any]) -> list[tuple[float, float]]:
-    """Relative distances from the moving level, and the strength, from the first rollout that is at or below it."""
+    """Return relative distances from the moving level with the strength, from the first rollout at or below it on."""
     rollouts = record.get("rollouts", {})
     if "hold_entropy/target" not in rollouts:
         return []
@@ -165,7 +172,7 @@ def _errors(record: dict[str, Any]) -> list[tuple[float, float]]:
 
 
 def choosing(folder: Path) -> str:
-    """What was tried before the runs that count, by the mean of the primary measures on the validation split."""
+    """Return a table of the trial runs, ordered by the mean of the primary measures on the validation split."""
     rows = []
     for path in folder.glob("*.json"):
         record = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""The published runs of a task by arm, and pairs of them that share a start and a seed."""
+"""Reads the published runs of a task by arm, and compares runs that share a start and a seed."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,30 +15,30 @@ from steer_trl.evaluation.folders import Evaluation
 
 BASELINE = "GRPO, dynamic sampling"
 JUDGED = ("constant level", "falling level")
-"""The arms whose primary measures are corrected for being several."""
+"""The arms whose primary measures are corrected for multiple comparisons."""
 PROTOCOL = ("start", "GRPO", BASELINE, *JUDGED)
-"""The arms of every start; others are controls."""
+"""The arms that are run from every start. All others are controls."""
 
 PRIMARY = {
     "accuracy, top-p 0.7": "accuracy top-p 0.7",
     "accuracy, temperature 1": "accuracy T=1",
     "pass@16, temperature 1": "pass@16 T=1",
 }
-"""What the page calls a measure, and what `lab` in experiments calls it."""
+"""Maps the name of a measure on the page to its name in `experiments/lab`."""
 SECONDARY = {"accuracy, greedy": "accuracy greedy", "distinct, temperature 1": "distinct@16 T=1"}
 LAST = 10
-"""Rollouts over which the final entropy is averaged."""
+"""The number of last rollouts over which the final entropy is averaged."""
 
 
 class Run(NamedTuple):
-    """A published run: what it was, and its evaluation by the name of the sampling."""
+    """A published run: its record, and its evaluations by the name of their sampling."""
 
     record: dict[str, Any]
     evaluations: dict[str, Evaluation]
 
     @property
     def pair(self) -> tuple[int, int]:
-        """What it has in common with a run of another arm: the seeds of start and training."""
+        """The seeds of the start model and of training, which a run shares with runs of other arms."""
         return self.record["start"], self.record["seed"]
 
 
@@ -46,7 +46,7 @@ Arms = dict[str, dict[tuple[int, int], Run]]
 
 
 def load(folder: Path) -> Arms:
-    """The runs of a folder, by arm and pair; the starts are an arm of their own."""
+    """Read the runs of a folder, by arm and pair of seeds. The start models are an arm of their own."""
     arms: Arms = {}
     for path in sorted(folder.glob("*.json")):
         run = Run(json.loads(path.read_text()), read_published(path))
@@ -59,28 +59,28 @@ def _place(arm: str) -> int:
 
 
 def mean_of(runs: Iterable[Run], measure: str) -> float:
-    """The mean of a measure over problems and runs."""
+    """Return the mean of a measure over problems and runs."""
     sampling, metric = COLUMNS[measure]
     return mean(mean(run.evaluations[sampling].values["test"][metric].values()) for run in runs)
 
 
 def entropy_at_end(run: Run) -> float:
-    """The mean of the last rollouts, nats per token."""
+    """Return the mean entropy of the last rollouts, in nats per token."""
     return mean(filter(None, run.record["rollouts"]["entropy"][-LAST:]))
 
 
 def swept(evaluations: Mapping[str, Evaluation]) -> dict[float, Evaluation]:
-    """A run's evaluations by temperature, coldest first; each is named by its own, as in `"t0.5"`."""
+    """Return evaluations by temperature, the lowest first. Their names must be like `"t0.5"`."""
     return dict(sorted((float(name[1:]), one) for name, one in evaluations.items()))
 
 
 def pairs_of(arms: Arms, arm: str, baseline: str = BASELINE) -> list[tuple[int, int]]:
-    """The starts and seeds that both arms have a run of."""
+    """Return the pairs of start and seed for which both arms have a run."""
     return sorted(arms.get(arm, {}).keys() & arms.get(baseline, {}).keys())
 
 
 def differences_of(arms: Arms, arm: str, baseline: str = BASELINE) -> dict[str, OverStarts]:
-    """Of each measure, the arm against the baseline over the pairs that both have."""
+    """Return the difference between the arm and the baseline in each measure, over the pairs that both have."""
     pairs = pairs_of(arms, arm, baseline)
     starts = [start for start, _ in pairs]
     found = {}

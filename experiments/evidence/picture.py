@@ -1,4 +1,4 @@
-"""The picture of the runs that count: entropy, accuracies and pass@16 over generated tokens, mean and range."""
+"""Draws entropy, accuracies and pass@16 of the final runs over generated tokens, with mean and range."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ COLORS = {"GRPO": "C7", "GRPO, dynamic sampling": "C1", "constant level": "C3", 
 
 
 def picture(arms: Mapping[str, list[dict[str, Any]]], measures: Mapping[str, str], path: Path) -> None:
-    """Draw the records of each arm; accuracies and pass@16 are of the validation split."""
+    """Draw the records of each arm. Accuracies and pass@16 are those on the validation split."""
     drawn = Figure(figsize=(15, 4.6), layout="constrained")
     axes = drawn.subplots(1, 1 + len(measures))
     for arm, runs in arms.items():
@@ -35,7 +35,7 @@ def picture(arms: Mapping[str, list[dict[str, Any]]], measures: Mapping[str, str
 
 
 def _on_grid(run: dict[str, Any], measure: str, grid: np.ndarray) -> np.ndarray:
-    """A run's course at so many generated tokens, linearly between its points."""
+    """Return a run's values at the numbers of generated tokens in `grid`, interpolated linearly."""
     steps, tokens = [0, *run["rollouts"]["step"]], [0, *run["rollouts"]["generated_tokens"]]
     if measure == ENTROPY:
         points = [pair for pair in zip(tokens[1:], run["rollouts"]["entropy"], strict=True) if pair[1] is not None]

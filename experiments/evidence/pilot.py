@@ -1,4 +1,4 @@
-"""The pilot of the second protocol as a table: each arm and rate at its best temperatures, on the validation problems.
+"""Prints the pilot of the second protocol: each arm and learning rate at its best temperatures, on validation.
 
 python -m experiments.evidence.pilot
 """
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def _cells(sweep: Sweep) -> list[str]:
-    """Per cent of problems solved in so many tries, each at the temperature with the largest mean over the runs."""
+    """Return the per cent of problems solved in k tries, for each k at the temperature with the largest mean."""
     best = [100 * sweep.pass_at(k).mean((1, 2)).max() for k in sweep.tries]
     return [f"{value:.1f}" for value in [*best, float(np.mean(best))]]
 

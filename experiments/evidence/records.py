@@ -1,6 +1,6 @@
-"""What is published of a run, for others to stand beside: its settings, the counts of every problem, its course.
+"""Publishes a run as one file: its settings, the counts of every problem, and how its numbers changed in training.
 
-`steer-trl compare` reads the file as it reads the run's evaluation.
+`steer-trl compare` reads this file in the same way as the run's evaluation.
 """
 
 import json
@@ -26,24 +26,24 @@ OF_ROLLOUT = (
     *("hold_entropy/target", "hold_entropy/strength", "dynamic_sampling/tokens_per_trained_token", "stare/amplify"),
 )
 OF_STEP = ("entropy", "clip_ratio/low_mean", "clip_ratio/high_mean", "shaping/weight_mean", "shaping/relative_change")
-"""Averaged over the steps of a rollout."""
+"""The logged numbers that are averaged over the steps of a rollout."""
 COURSE = COLUMNS | {"accuracy T=1, of 4": ("t1", "avg@4"), "pass@4 T=1": ("t1", "pass@4")}
-"""What is measured on the way; a sweep's runs have the last two only."""
+"""The measures on the validation split during training. Runs at several temperatures have only the last two."""
 
 
 def file_of(folder: Path, arm: str, start: int, seed: int | None = None) -> Path:
-    """Where a run is published, or a start."""
+    """Return the path at which a run or a start model is published."""
     parts = [re.sub(r"[^a-z0-9.]+", "-", arm.lower()), f"start{start}", *([] if seed is None else [f"seed{seed}"])]
     return folder / f"{'-'.join(parts)}.json"
 
 
 def run_name(arm: str, seed: int) -> str:
-    """What an experiment calls a run."""
+    """Return the name of a run in an experiment."""
     return f"{arm}, seed {seed}"
 
 
 def counts_by_sampling(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
-    """What is published of evaluations: the question, the counts of every problem, and the mean of maj@k."""
+    """Return the published part of evaluations: settings, the counts of every problem, and the mean of maj@k."""
     return {
         sampling: {
             "settings": _public(one.settings),
@@ -67,7 +67,7 @@ def publish(
     settings: dict[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the record of a run that has ended, or of a start, with `more` entries at its end."""
+    """Write the record of a finished run or of a start model. The entries of `more` are added at its end."""
     result = Result(experiment.folder(name))
     evaluations = counts_by_sampling(result.test)
     record = {"task": experiment.task.name, "arm": arm, "start": experiment.seed, "seed": seed}
@@ -93,25 +93,25 @@ def publish(
 
 
 def _processor() -> str:
-    """The model of this machine's processor, where Linux tells it."""
+    """Return the model of this machine's processor as Linux reports it, or else the machine type."""
     path = Path("/proc/cpuinfo")
     models = re.findall(r"model name\s*: (.+)", path.read_text()) if path.exists() else []
     return f"cpu: {models[0] if models else platform.machine()}"
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
-    """Write a file that is whole or not there."""
+    """Write a record to a file, which is never left half written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, lambda partial: partial.write_text(json.dumps(record, separators=(",", ":")) + "\n"))
 
 
 def _public(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings of an evaluation, without those of this machine."""
+    """Return the settings of an evaluation, without those that concern this machine."""
     return {key: settings[key] for key in ("sampling", "benchmarks", "judge", "prompt_token_ids") if key in settings}
 
 
 def _rollouts(log: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """One entry for each rollout: what is logged once, and the means of its steps."""
+    """Return an entry for each rollout, with the numbers that are logged once and the means over its steps."""
     parts: list[list[dict[str, Any]]] = []
     for entry in log:
         if entry.get("generated_tokens") is not None:

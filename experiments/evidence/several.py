@@ -1,9 +1,9 @@
-"""Compares more than the frontier does, for the pages of the first two protocols.
+"""Makes further comparisons of runs, for the pages of the first two protocols.
 
 over starts             Student's t over the mean differences of each start
-paired by seed          the same over the runs
-at equal accuracy       B as accurate as A at each of A's temperatures, interpolated on B's curve
-with the start          m of the k tries go to another model:
+paired by seed          Student's t over the differences of paired runs
+at equal accuracy       B where it is as accurate as A at each of A's temperatures, interpolated on B's curve
+with the start          m of the k tries are given to the start model, which has c' correct ones in n' samples:
                             1 - C(n - c, k - m) / C(n, k - m) * C(n' - c', m) / C(n', m)
 """
 
@@ -18,7 +18,7 @@ from steer_trl.evaluation.frontier import Row, Sides, Sweep, pick_best_temperatu
 
 Interval = tuple[float, float]
 SHARES = (8, 4, 2)
-"""One in so many tries goes to the start: 2, 4 and 8 of 16."""
+"""One try in 8, 4 or 2 is given to the start model, which is 2, 4 or 8 of 16 tries."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class OverStarts(Difference):
     """A difference of paired runs, with the intervals over runs and over starts alone.
 
     Attributes:
-        paired_by_seed (`tuple[float, float]`, *optional*): over the runs.
-        over_starts (`tuple[float, float]`, *optional*): over the mean differences of each start, of
-            several.
+        paired_by_seed (`tuple[float, float]`, *optional*): the interval over the runs.
+        over_starts (`tuple[float, float]`, *optional*): the interval over the mean differences of each start, if there
+            are several starts.
     """
 
     paired_by_seed: Interval | None = None
@@ -36,7 +36,7 @@ class OverStarts(Difference):
 
 
 def compare_values(a: Array, b: Array, starts: Sequence[int]) -> OverStarts:
-    """Compare paired values `[S, P]` of runs, of which `starts` names the start."""
+    """Compare paired values `[S, P]` of S runs on P problems. `starts` holds the start of each run."""
     found = comparison.compare_values(a.tolist(), b.tolist(), paired=len(a) > 1)
     if len(a) == 1:
         return OverStarts(**vars(found))
@@ -55,22 +55,26 @@ def _students_interval(differences: Array) -> Interval:
 
 @dataclass(frozen=True)
 class Pairs(Sides):
-    """Sides whose n-th runs belong together.
+    """Two sides whose n-th runs form a pair.
 
     Attributes:
-        starts (`list[int]`): of each pair.
-        fallback (`Sweep`, *optional*): the start of each pair.
+        starts (`tuple[int]`): the seed of each pair's start model.
+        fallback (`Sweep`, *optional*): the start model of each pair.
     """
 
     starts: tuple[int, ...] = ()
     fallback: Sweep | None = None
 
     def difference(self, a: Array, b: Array) -> OverStarts:
-        """Compare values `[R, P]` of both sides."""
+        """Compare values `[R, P]` of both sides, for R runs and P problems."""
         return compare_values(a, b, self.starts)
 
     def solved_with_fallback(self, side: str, k: int, m: int) -> Array:
-        """Return pass@k of side `"a"` or `"b"` with `m` of the tries the start's, `[T, R, P]` or more temperatures."""
+        """Return pass@k of side `"a"` or `"b"` if `m` of the `k` tries are given to the start model.
+
+        The shape is `[T, R, P]` (temperatures, runs, problems). For `m > 0`, the first axis has every combination of
+        both models' temperatures.
+        """
         own: Sweep = getattr(self, side)
         if m == 0:
             return own.pass_at(k)
@@ -79,17 +83,20 @@ class Pairs(Sides):
 
 
 def solved_with(own: Sweep, other: Sweep, k: int, m: int) -> Array:
-    """Return pass@k if `m` of the `k` tries are the other's, `[T * T_other, R, P]`, the runs in the same order."""
+    """Return pass@k if `m` of the `k` tries are given to the model `other`, `[T * T_other, R, P]`.
+
+    The runs of both must be in the same order.
+    """
     failed = (1 - own.pass_at(k - m))[:, None] * (1 - other.pass_at(m))
     return 1 - failed.reshape(-1, *own.correct.shape[1:])
 
 
 def compare_at_equal_accuracy(sides: Pairs, k: int) -> list[Row]:
-    """Compare pass@k where B is as accurate as A, a row for each of A's temperatures.
+    """Compare pass@k where B is as accurate as A, with a row for each of A's temperatures.
 
-    Of paired runs each is matched with its own. A run of B that is nowhere as accurate stays in, at
-    its most accurate temperature, and one that is more accurate everywhere at its hottest;
-    `reached` counts the others.
+    Paired runs are matched with each other. If a run of B is less accurate at all of its temperatures, its most
+    accurate temperature is used. If it is more accurate at all of them, its highest temperature is used. `reached`
+    counts the other runs.
     """
     rows = []
     accuracies, solved = ([side.pass_at(tries) for side in (sides.a, sides.b)] for tries in (1, k))
@@ -99,7 +106,7 @@ def compare_at_equal_accuracy(sides: Pairs, k: int) -> list[Row]:
         targets = own if sides.paired else np.full(sides.b.correct.shape[1], own.mean())
         curves = zip(accuracies[1].swapaxes(0, 1), solved[1].swapaxes(0, 1), targets, strict=True)
         matched, slopes, reached = map(np.array, zip(*(_interpolated(*one) for one in curves), strict=True))
-        # What the accuracy of A is off by moves the place on B's curve: without this the interval was too narrow.
+        # Errors in the accuracy of A move the place on B's curve. Without this term the interval would be too narrow.
         slope = slopes[:, None] if sides.paired else slopes.mean()
         values = values - slope * (accuracy - (own[:, None] if sides.paired else own.mean()))
         about = {"temperature_a": temperature, "accuracy_a": float(own.mean()), "reached": int(reached.sum())}
@@ -108,9 +115,13 @@ def compare_at_equal_accuracy(sides: Pairs, k: int) -> list[Row]:
 
 
 def _interpolated(accuracy: Array, solved: Array, target: float) -> tuple[Array, float, bool]:
-    """Values `[P]` on a curve `[T, P]` at an accuracy, less what its own is off by; the slope; is it there?"""
+    """Interpolate a curve `[T, P]` (temperatures, problems) at the accuracy `target`.
+
+    Returns the values `[P]`, corrected for each problem's deviation from the target, the slope of the curve, and
+    whether the curve reaches the target.
+    """
     means = accuracy.mean(1)
-    best = int(means.argmax())  # what is colder is neither more accurate nor more varied
+    best = int(means.argmax())  # lower temperatures are neither more accurate nor more varied
     for i in range(best, len(means) - 1):
         if means[i] >= target > means[i + 1]:
             share = (means[i] - target) / (means[i] - means[i + 1])
@@ -122,10 +133,10 @@ def _interpolated(accuracy: Array, solved: Array, target: float) -> tuple[Array,
 
 
 def compare_with_fallback(sides: Pairs, k: int, validation: Pairs | None = None) -> list[Row]:
-    """Compare pass@k where `m` of the `k` tries go to the start.
+    """Compare pass@k if some of the `k` tries are given to the start model.
 
-    Each side and the start have their best temperature. There is a row for each m of A, and either
-    none or m of B, in `fallback_a` and `fallback_b`.
+    Each side and the start model have their best temperatures. `fallback_a` and `fallback_b` are the numbers of these
+    tries for A and B. For each number of A there are two rows, in which B has none or as many.
     """
 
     def best(side: str, m: int) -> Array:

@@ -1,9 +1,9 @@
-"""Can the baseline buy variety by being sampled hotter? The models that runs have ended with, at other temperatures.
+"""Evaluates trained models at other temperatures, to see whether the baseline gains variety at higher ones.
 
     python -m experiments.evidence.temperatures --starts 21 22 23
 
-Of every published run of these arms whose folder is still there. Each evaluation is published too, in
-experiments/results/TASK/temperatures/, and not made again.
+It uses all published runs of the arms whose folders still exist. Each evaluation is published in
+experiments/results/TASK/temperatures/ and not repeated.
 """
 
 import os
@@ -22,11 +22,11 @@ from experiments.lab.runs import ENVIRONMENT, TEST_RECIPE
 from steer_trl.evaluation.folders import read_evaluations
 
 OTHERS = ("t0.25", "t0.5", "t0.75", "t1.25", "t1.5", "t2")
-"""Temperature 1 is in the runs' own files."""
+"""The samplings to evaluate. Temperature 1 is already in the files of the runs."""
 
 
 def main() -> None:
-    """Evaluate what is missing, and publish it."""
+    """Make and publish the missing evaluations."""
     parser = parser_of_runs(__doc__)
     parser.set_defaults(arms=["GRPO, dynamic sampling", "constant level", "falling level"])
     given = parser.parse_args()
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def evaluate(published: Path, job: tuple[str, int, int, Path]) -> None:
-    """Evaluate a run's model as its test evaluation did, but for the temperature."""
+    """Evaluate a run's model as in its test evaluation, except for the temperatures, and publish the result."""
     arm, start, seed, run = job
     path = file_of(published, arm, start, seed)
     if path.exists():

@@ -1,10 +1,10 @@
-"""Print the table of README: how many tries each arm needs to solve what the baseline solves in 4, 8 and 16.
+"""Prints the table in README of how many tries each arm needs to solve what the baseline solves in 4, 8 and 16.
 
     python -m experiments.evidence.tries
 
-Of the second protocol's runs. Each number of tries has the temperature that is best for the arm on the validation
-problems. The number of tries is interpolated on the curve of each run over the test problems; ± is a 95 % interval
-over starts (Student's t).
+The runs are those of the second protocol. For each number of tries, the temperature is the one that is best for the
+arm on the validation problems. The number of tries is interpolated on each run's curve over the test problems. ± is
+the half width of a 95 % interval over starts (Student's t).
 """
 
 import sys
@@ -34,7 +34,7 @@ ARMS = {
 }
 SAMPLES, OF_BASELINE = 16, (4, 8, 16)
 Run = tuple[int, int | None]
-"""The seed of the start, and that of the run."""
+"""The seeds of the start model and of the training run."""
 Array = NDArray[np.float64]
 
 
@@ -60,7 +60,7 @@ def curves(runs: Mapping[Run, Mapping[str, Array]]) -> dict[Run, Array]:
 
 
 def mixed(runs: Mapping[Run, Mapping[str, Array]], starts: Mapping[Run, Mapping[str, Array]]) -> dict[Run, Array]:
-    """Return the curve of one try of each run and the others of its start."""
+    """Return the curves of mixtures in which each run has one try and its start model has all others."""
 
     def together(run: Mapping[str, Array], start: Mapping[str, Array], split: str) -> Array:
         alone, others = run[split][:, None, :1], start[split][None, :, :-1]
@@ -77,7 +77,7 @@ def mixed(runs: Mapping[Run, Mapping[str, Array]], starts: Mapping[Run, Mapping[
 
 
 def tries(curve: Array, solved: float) -> float:
-    """Return how many tries solve as much, between whole numbers on a line; 16 if not even 16 do."""
+    """Return how many tries solve the share `solved`, interpolated linearly; 16 if 16 tries do not."""
     return float(np.interp(solved, [0, *curve], np.arange(SAMPLES + 1)))
 
 
