@@ -6,7 +6,7 @@ A is the advantage and r the ratio of the token's probability to that at rollout
 from below keeps unlikely tokens alive. Clipping a good token's ratio from above restrains tokens that are becoming
 likely. A strength s > 0 tightens the lower bound and widens the upper one, which raises the entropy. A strength s < 0
 does the opposite, with f = 1 / (1 - s), and lowers it. At s = 0 the gradient is that of GRPO with e_low and e_high.
-The paper sets the bounds. Letting `hold_entropy` move both of them by one factor is ours. TRL's own clipping
+The paper sets the bounds. Letting `hold_entropy` move both of them by one factor is our addition. TRL's own clipping
 is switched off, because unclipped ratios with this A_hat already have the gradient of the clipped loss. The method
 assumes several optimizer steps per rollout. With a single step every ratio is 1, so the bounds have no effect. Use
 moving bounds to control the entropy without token weights.

@@ -56,7 +56,7 @@ class Quadrant(Shaper[ShapingConfig]):
 
     @property
     def active(self) -> bool:
-        """False for a fraction of 0."""
+        """False if the fraction is 0, because no token is then drawn."""
         return self.own.fraction > 0
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
@@ -64,7 +64,7 @@ class Quadrant(Shaper[ShapingConfig]):
         return torch.where(self._drawn(batch), 0.0 if self.own.action == "mask" else 2.0, 1.0)
 
     def marks(self, batch: TokenBatch, measure: None) -> dict[str, Bool[Tensor, "B T"]]:
-        """Return a mask of the drawn tokens, for the token log."""
+        """Return a mask `[B, T]` of the drawn tokens, for the token log."""
         return {"quadrant/drawn": self._drawn(batch)}
 
     def _drawn(self, batch: TokenBatch) -> Tensor:

@@ -1,15 +1,15 @@
 """RSI-S, arXiv 2606.31575: trains only on tokens that are neither too expected nor too surprising at their position.
 
-    A_hat_it = A_i where low <= RSI_it <= high, 0 elsewhere;   RSI_it = -ln pi_it / H_it
+    A_hat_it = A_i if low <= RSI_it <= high, otherwise 0;   RSI_it = -ln pi_it / H_it
 
-pi_it is the probability of token t of completion i, and H_it is the entropy at its position, both of the current
-policy. The relative surprisal index RSI is 1 for a token that is as surprising as the policy expects of a token there.
-It is near 0 if the policy was sure and the token is the one it was sure of. It is large for tokens in the tail of the
-distribution, even if the policy is nearly sure. Neither entropy nor probability alone distinguishes these cases.
-Dropped tokens stay in the loss's denominator. We have read only the abstract, so the interval, the policy and the
-denominator could not be verified; 0.1 and 3 are taken from a third party. The method assumes that tokens are drawn
-from the same distribution whose entropy TRL computes, so without top-p and top-k. Use RSI-S if a few very unlikely
-tokens spoil the updates.
+A_i is the advantage of completion i, pi_it is the probability of its token t, and H_it is the entropy at its position,
+both of the current policy. The relative surprisal index RSI is 1 for a token that is as surprising as the policy
+expects of a token there. It is near 0 if the policy was sure and the token is the one it was sure of. It is large for
+tokens in the tail of the distribution, even if the policy is nearly sure. Neither entropy nor probability alone
+distinguishes these cases. Dropped tokens stay in the loss's denominator. We have read only the abstract, so the
+interval, the policy and the denominator could not be verified; 0.1 and 3 are taken from a third party. The method
+assumes that tokens are drawn from the same distribution whose entropy TRL computes, so without top-p and top-k. Use
+RSI-S if a few very unlikely tokens spoil the updates.
 """
 
 from dataclasses import dataclass

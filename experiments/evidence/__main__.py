@@ -1,6 +1,6 @@
 """Trains every arm from every start model with every seed, to compare how much they learn and how varied they stay.
 
-    python -m experiments.evidence             # make all missing runs, in many hours on two cores; resumable
+    python -m experiments.evidence             # make all missing runs; takes many hours on two cores
     python -m experiments.evidence --arms GRPO --starts 0 1 2 --seeds 0 1 2
     python -m experiments.evidence --task experiments.tasks.palindrome:TASK    # use another task
 

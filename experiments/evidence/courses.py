@@ -1,4 +1,4 @@
-"""Analyses runs on the validation split: whether they have stalled, and how an earlier stop would compare."""
+"""Analyses runs on the validation split: their gain in the last quarter, and the effect of stopping earlier."""
 
 from bisect import bisect_left
 from collections.abc import Mapping

@@ -143,7 +143,7 @@ class Experiment:
         (folder / RECIPE).write_text(yaml.safe_dump(recipe, sort_keys=False))
 
     def _test(self, name: str, model: str) -> None:
-        """Evaluate a model with `steer-trl eval`, unless that is done."""
+        """Evaluate a model with `steer-trl eval`, unless this is already done."""
         if self._is_tested(name):
             return
         of_task, folder = load_recipe(self.task.recipe), self.folder(name)

@@ -16,7 +16,7 @@ import reasoning_gym
 from experiments.tasks.puzzles import Puzzle, small, task
 
 SIDE, BLOCKED = 5, 0.2
-FEWEST = 3  # a problem has at least as many shortest paths
+FEWEST = 3  # the smallest number of shortest paths in a problem
 WORDS = {"R": "right", "D": "down", "L": "left", "U": "up"}
 MOVES = {"R": (0, 1), "D": (1, 0), "L": (0, -1), "U": (-1, 0)}
 SIZES = {"min_rows": SIDE, "max_rows": SIDE, "min_cols": SIDE, "max_cols": SIDE, "p_blocked": BLOCKED}

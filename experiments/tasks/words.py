@@ -21,7 +21,7 @@ from experiments.tasks.puzzles import Puzzle
 
 MODEL = os.environ.get("WORDS_MODEL", "HuggingFaceTB/SmolLM2-135M-Instruct")
 LETTERS, SHORTEST, LONGEST = 3, 4, 8
-FEWEST = 15  # a problem has at least as many correct words
+FEWEST = 15  # the smallest number of correct words for a problem
 PROMPT = "A word that begins with {}:"
 
 

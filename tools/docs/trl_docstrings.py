@@ -1,7 +1,7 @@
 """Converts docstrings in TRL's style to Markdown.
 
-`Args:` becomes a heading, its items become a list, and [`~steer_trl.X`] becomes a link. griffe's own styles
-cannot read types in backticks or items with several names, and TRL's docstrings have both.
+`Args:` becomes a heading, its items become a list, and [`~steer_trl.X`] becomes a link. griffe's own styles cannot
+read types in backticks or items with several names, and TRL's docstrings have both.
 """
 
 import re
