@@ -82,7 +82,10 @@ def rollout(model: Any, tokenizer: Any, prompts: list[str], seed: int) -> Rollou
 
 
 def score(model: Any, seen: Rollout) -> Scored:
-    """Compute the numbers of every completion token. Log-probabilities have gradients if these are enabled."""
+    """Compute the `Scored` numbers of every completion token.
+
+    The log-probabilities have gradients if gradients are enabled.
+    """
     length = seen.mask.size(1)
     positions = (seen.attention.cumsum(1) - 1).clamp(min=0)
     output = model(input_ids=seen.ids, attention_mask=seen.attention, position_ids=positions)
@@ -140,7 +143,7 @@ def sequence(seen: Rollout, index: int) -> Rollout:
 
 
 def of_single_sequences(model: Any, scored: Scored, seen: Rollout) -> dict[str, float]:
-    """Return the correlations if every completion gets a separate update, which no other completion disturbs."""
+    """Return the correlations if each completion gets its own update, which no other completion disturbs."""
     moved = [i for i in range(seen.mask.size(0)) if seen.advantages[i].abs() > 0.1][:SEQUENCES]
     found: dict[str, float] = {}
     realised = torch.full_like(scored.entropies, torch.nan)

@@ -6,7 +6,10 @@ from typing import NamedTuple
 from experiments.claims.measured import Data, Estimate
 
 MARGIN, POINT = 0.024, 0.01
-"""Differences that count as none, in nats per token (a fifth of GRPO's loss in a short run) and in solved share."""
+"""The largest differences that count as none: in entropy and in the share of solved problems.
+
+The first is in nats per token, and is a fifth of the entropy that GRPO loses in a short run.
+"""
 SAMPLED = "GRPO, dynamic sampling"
 YES, NO, PART, OPEN = "**yes**", "**no**", "in part", "not decided"
 
@@ -106,7 +109,7 @@ def no_run(why: str) -> Finding:
 
 
 def long_runs(data: Data, arm: str, measure: str, baseline: str = SAMPLED) -> Finding:
-    """Judge whether an arm has more than the baseline at equal tokens.
+    """Judge whether a measure is higher for an arm than for the baseline, at equal numbers of tokens.
 
     The runs of the protocol decide. If there are none, the first, untuned runs do.
     """
