@@ -54,10 +54,10 @@ def read_change(log: Numbers) -> RuleReading:
 def find_remedy_of_idle(log: Numbers) -> dict[str, str]:
     """Return the remedy for a method that hardly changes the advantages."""
     if log.get("clip_cov/dropped") == 0:
-        none = "Clip-Cov drops no token: none has a covariance between clip_cov_lower and clip_cov_upper."
+        none = "Clip-Cov drops no token, because no covariance lies between clip_cov_lower and clip_cov_upper."
         return {"remedy": f"{none} Lower clip_cov_lower."}
-    stare = "STARE: raise stare_amplify or stare_top_fraction, or lower stare_attenuate."
-    return {"remedy": f"STEER: lower steer_lambda_min. {stare}"}
+    stare = "With STARE, raise stare_amplify or stare_top_fraction, or lower stare_attenuate."
+    return {"remedy": f"With STEER, lower steer_lambda_min. {stare}"}
 
 
 def compare_with_stare_target(log: Numbers) -> RuleReading:
@@ -85,12 +85,12 @@ def find_remedy(log: Numbers) -> dict[str, str]:
     If `hold_entropy` is already on, the remedy explains why the entropy can still fall.
     """
     if names.STRENGTH not in log:
-        ours = "Set hold_entropy=0.65 in SteerGRPOConfig, which holds it at 65% of its initial value"
-        return {"remedy": f"{ours}; or lower learning_rate, or raise epsilon_high."}
+        ours = "Set hold_entropy=0.65 in SteerGRPOConfig, which holds the entropy at 65% of its initial value"
+        return {"remedy": f"{ours}. Or lower learning_rate, or raise epsilon_high."}
     return {
-        "remedy": f"hold_entropy does not hold it, with its strength at {log[names.STRENGTH]:.3g}. A strength of 0 "
-        "means that the target is not known yet (hold_entropy_unit='nats' sets it at once). Otherwise the method is "
-        "too weak: look at frac_reward_zero_std, or lower learning_rate."
+        "remedy": f"hold_entropy is on, with its strength at {log[names.STRENGTH]:.3g}. If the strength is 0, the "
+        "target is not known yet (hold_entropy_unit='nats' sets it at once). Otherwise the method is too weak: look "
+        "at frac_reward_zero_std, or lower learning_rate."
     }
 
 
@@ -117,7 +117,7 @@ ENTROPY_RULES = (
         compared="`entropy`, over the lowest `rollout_entropy/start` so far or a target of the method above it, up "
         "to three times",
         text="the policy entropy is {entropy:.3g} nats, {value:.1f} times {level:.3g}, its initial value or a higher "
-        "target. The policy becomes random, and the reward falls with it. Lower learning_rate, an entropy bonus or "
+        "target. The policy becomes random, and its reward falls. Lower learning_rate, an entropy bonus or "
         "stare_amplify.",
     ),
     Rule(
@@ -130,7 +130,7 @@ ENTROPY_RULES = (
         find_words=find_remedy_of_idle,
         compared="the larger of `shaping/relative_change` and `rollout_advantage_change`; not while a gate is "
         "closed, nor with `hold_entropy`",
-        text="the methods change the advantages by {value:.2%} in the mean, so this is a run of plain GRPO. {remedy}",
+        text="the methods change the advantages by {value:.2%} on average, so the run is almost plain GRPO. {remedy}",
     ),
     Rule(
         name="weak_gate",
@@ -140,9 +140,9 @@ ENTROPY_RULES = (
         steps=50,
         read=compare_with_stare_target,
         compared="`entropy` over `stare/target_entropy`, while the gate is open",
-        text="the entropy is {entropy:.3g} nats, {value:.0%} of its target {level:.3g}, with the gate open all the "
-        "time: the weights are too weak. Use stare_variant='C2', a larger stare_amplify and smaller "
-        "stare_attenuate, or stare_adaptive=True; or lower stare_target_entropy.",
+        text="the entropy is {entropy:.3g} nats, {value:.0%} of its target {level:.3g}, although the gate is open all "
+        "the time. The weights are too weak: use stare_variant='C2', a larger stare_amplify and a smaller "
+        "stare_attenuate, or stare_adaptive=True. Or lower stare_target_entropy.",
     ),
     Rule(
         name="saturated",
@@ -152,8 +152,8 @@ ENTROPY_RULES = (
         steps=50,
         read=read_key("stare/saturated"),
         compared="`stare/saturated`",
-        text="W and M no longer answer to the entropy. Raise stare_amplify_max, or lower stare_attenuate_min or "
-        "stare_target_entropy.",
+        text="STARE's factors are at their bounds, so they no longer respond to the entropy. Raise stare_amplify_max, "
+        "or lower stare_attenuate_min or stare_target_entropy.",
     ),
     Rule(
         name="below_target",
@@ -164,9 +164,9 @@ ENTROPY_RULES = (
         read=compare_with_held_target,
         compared="`rollout_entropy` over `hold_entropy/reference`",
         text="the entropy is {entropy:.3g} nats, {value:.0%} of the target {target:.3g}. The strength is "
-        "{strength:.3g}, and has been at its upper bound for {rollouts:.0f} rollouts. Weights act through "
-        "advantages: look at frac_reward_zero_std, and set dynamic_sampling='resample'. Or choose a lower "
-        "hold_entropy, another method, or a lower learning_rate.",
+        "{strength:.3g}, and has been at its upper bound for {rollouts:.0f} rollouts. Weights have no "
+        "effect on advantages of 0: if frac_reward_zero_std is near 1, set dynamic_sampling='resample'. Otherwise "
+        "set a lower hold_entropy or learning_rate, or use another method.",
     ),
     Rule(
         name="out_of_bounds",
@@ -178,7 +178,7 @@ ENTROPY_RULES = (
         level="error",
         compared="`sanity/out_of_bounds`",
         text="{value:.3%} of the tokens have a log-probability above 0, or an entropy below 0 or above the logarithm "
-        "of the vocabulary: a fault of the kernel or of the precision. Stop the run; try without "
-        "use_liger_kernel, or in another precision.",
+        "of the vocabulary size. The kernel or the precision is at fault. Stop the run, and try it without "
+        "use_liger_kernel or in another precision.",
     ),
 )

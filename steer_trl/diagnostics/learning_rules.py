@@ -103,9 +103,10 @@ LEARNING_RULES = (
         read=count_unscored,
         find_words=name_unscored,
         compared="functions that have returned `None` only",
-        text="{functions} has returned None for every completion so far, so it teaches nothing. None means that it "
-        "cannot judge: for TRL's accuracy_reward, that it cannot parse the reference solution. Print one row of "
-        "the data set, and call the function on a completion that you write yourself.",
+        text="{functions} has returned None for every completion so far, so the model learns nothing from it. None "
+        "means that a completion cannot be judged. TRL's accuracy_reward returns None if it cannot parse the "
+        "reference solution. Print one row of the data set, and call the function on a completion that you write "
+        "yourself.",
     ),
     Rule(
         name="unreadable",
@@ -115,9 +116,9 @@ LEARNING_RULES = (
         steps=10,
         read=read_key(names.UNANSWERED),
         compared="`math_reward/unanswered`",
-        text="in {value:.0%} of the completions the reward finds no answer that it can parse, so right ones count as "
-        "wrong. Ask for \\boxed{{}} in the prompt, or change what the reward looks for; a base model may need a chat "
-        "template or an example. Read some (log_completions=True).",
+        text="in {value:.0%} of the completions the reward finds no answer that it can parse, so even a correct "
+        "answer counts as incorrect. Ask for \\boxed{{}} in the prompt, or change what the reward looks for. A base "
+        "model may need a chat template or an example. Read some completions (log_completions=True).",
     ),
     Rule(
         name="never_ends",
@@ -128,9 +129,9 @@ LEARNING_RULES = (
         read=read_key(names.CLIPPED_RATIO),
         compared="`completions/clipped_ratio`",
         text="every completion is cut off at max_completion_length. Most rewards count that as incorrect; with "
-        "mask_truncated_completions=True the loss is 0. Raise max_completion_length. If they ramble on after the "
-        "answer, the model does not use its end token: a base model without its chat template, or a tokenizer whose "
-        "eos_token is not the one the model was trained to write.",
+        "mask_truncated_completions=True the loss is 0. Raise max_completion_length. If completions ramble on after "
+        "the answer, the model does not write its end token. It may be a base model without a chat template, or have "
+        "been trained with an end token other than the tokenizer's eos_token.",
     ),
     Rule(
         name="one_reward",
@@ -141,9 +142,9 @@ LEARNING_RULES = (
         read=read_reward_spread,
         compared="`reward_std`",
         text="all completions of a step have the same reward ({reward:.4g}), so advantages, loss and gradient are 0. "
-        "If it is the highest reward, the task is solved: take harder problems. If it never differed, the task "
-        "is too hard, or the reward cannot find the answer: call it on an answer that you write yourself. If it "
-        "did, look at the entropy for a collapse. Read some completions (log_completions=True).",
+        "If this is the highest reward, the task is solved: take harder problems. If rewards have never differed, the "
+        "task is too hard, or the reward cannot find the answer: call it on an answer that you write yourself. "
+        "If they differed before, the entropy may have collapsed. Read some completions (log_completions=True).",
     ),
     Rule(
         name="no_advantage",
@@ -154,9 +155,9 @@ LEARNING_RULES = (
         read=read_dead_groups,
         compared="`frac_reward_zero_std`, where `reward_std` is above 0",
         text="within every group all completions have the same reward, so all advantages, the loss and the gradient "
-        "are 0. Each prompt is always solved or never: take problems of medium difficulty, or raise "
-        "num_generations or temperature. If the completions of a prompt are equal word by word, generation is "
-        "not sampling.",
+        "are 0. Each prompt is solved always or never: take problems of medium difficulty, or raise "
+        "num_generations or temperature. If the completions of a prompt are identical, generation does not "
+        "sample.",
     ),
     Rule(
         name="truncation",
@@ -178,20 +179,20 @@ LEARNING_RULES = (
         steps=10,
         read=read_some_dead_groups,
         compared="the value of `no_advantage`, below 1",
-        text="in {value:.0%} of the groups all completions have the same reward, and no weight changes that. Take "
-        "harder or easier problems, raise num_generations, set dynamic_sampling='resample' (a setting of "
-        "SteerGRPOConfig), and check whether the reward distinguishes answers at all.",
+        text="in {value:.0%} of the groups all completions have the same reward, so nothing is learned from them. "
+        "Take harder or easier problems, raise num_generations, or set dynamic_sampling='resample' (a setting of "
+        "SteerGRPOConfig). Check whether the reward distinguishes answers at all.",
     ),
     Rule(
         name="no_gradient",
-        title="There are advantages, and no gradient",
+        title="There are advantages but no gradient",
         fires=0.0,
         clears=1e-12,
         steps=10,
         read=read_gradient,
         compared="`grad_norm`, where at least a tenth of the groups differ",
-        text="rewards differ within groups, and the norm of the gradient is 0: parameters are frozen (an adapter "
-        "that is not trainable), completions masked out, or gradients underflow in half precision.",
+        text="rewards differ within groups, but the norm of the gradient is 0. The parameters may be frozen (an "
+        "adapter that is not trainable), the completions masked out, or the gradients too small for half precision.",
     ),
     Rule(
         name="no_entropy",
@@ -201,8 +202,8 @@ LEARNING_RULES = (
         steps=0,
         read=read_key(names.START_ENTROPY),
         compared="`rollout_entropy/start`, or `entropy` of the first line, nats",
-        text="the entropy is {value:.2g} nats at the first step: the model writes the same completion each time. It "
-        "was fine-tuned for too long, or the temperature is too low. With a patched trainer the 0 may mean that "
-        "no entropies are computed: look whether the completions of a prompt differ (log_completions=True).",
+        text="the entropy is {value:.2g} nats at the first step, so the model writes the same completion each time. "
+        "It was fine-tuned for too long, or the temperature is too low. With a patched trainer, a 0 may mean that "
+        "entropies are not computed: check whether the completions of a prompt differ (log_completions=True).",
     ),
 )

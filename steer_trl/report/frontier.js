@@ -92,8 +92,8 @@ function frontierCard({ name, benchmark, curves }) {
 function frontierSection() {
   if (!DATA.frontiers.length) return null;
   const about =
-    "Sampled hotter, a model is less accurate and its tries differ more; a point is a temperature. The table has the " +
-    "temperature that solves most in k tries, chosen on these problems, so its numbers are a little too high.";
+    "At a higher temperature, a model is less accurate and its tries differ more. Each point is a temperature. The table " +
+    "shows the one that solves most in k tries. It is chosen on these problems, so the numbers are a little too high.";
   const cards = DATA.frontiers.map(frontierCard);
   const parts = [element("h2", {}, "Temperatures"), element("p", { class: "sees" }, about), cards];
   return element("section", { id: "frontier", "data-nav": "Temperatures" }, parts);

@@ -20,8 +20,8 @@ PATIENCE = 20
 SAMPLED = 64
 """Approximate number of values compared per parameter. A copy of all values would take too much memory."""
 TEXT = (
-    "none of {count} sampled values of the model's parameters has changed in {steps} optimizer steps. Is the learning "
-    "rate 0, or too small for the precision of the weights (load them in float32)? Does an optimizer that you gave "
+    "None of {count} sampled values of the model's parameters has changed in {steps} optimizer steps. Is the learning "
+    "rate 0, or too small for the precision of the weights (load them in float32)? Does the optimizer that you passed "
     "hold the parameters of another model?"
 )
 
