@@ -275,10 +275,10 @@ def is_package_in(folder: str) -> bool:
 def print_before(given: argparse.Namespace) -> None:
     """Print a table that compares training with this version and with the one in another folder."""
     print(
-        "| loss | prompts | longest / mean | micro-batch | before, s | now, s | times as fast | of operations ", end=""
+        "| loss | prompts | longest / mean | micro-batch | before, s | now, s | times as fast | of operations "
+        "| positions for each token: before | now | MiB before | now |"
     )
-    print("| MiB before | now |")
-    print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
     for loss, prompts, share, batch in product(given.losses, given.prompts, given.means, given.batches):
         case = (share, batch, True, loss, prompts)
         turns = []
@@ -291,6 +291,7 @@ def print_before(given: argparse.Namespace) -> None:
         cells = [*(loss, prompts, str(share), str(batch))]
         cells += [f"{median(turn[one].seconds for turn in turns):.2f}" for one in (0, 1)]
         cells += [f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", f"{operations:.2f}"]
+        cells += [f"{one.positions / one.tokens:.2f}" for one in turns[0]]
         cells += [f"{median(turn[one].mebibytes for turn in turns):.0f}" for one in (0, 1)]
         print(f"| {' | '.join(cells)} |", flush=True)
 
