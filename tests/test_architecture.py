@@ -81,7 +81,7 @@ BUDGET = {
     "hub": 1540,
     "options": 2220,
     "report": 5750,
-    "rewards": 11890,
+    "rewards": 11900,
     "shaping": 4360,
     "shaping/methods": 8030,
     "trainer": 15520,

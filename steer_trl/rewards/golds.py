@@ -62,8 +62,10 @@ def write(reading: Reading) -> str | None:
     match reading:
         case Number():
             return _write_number(reading)
-        case Measure(inner, _) | Approximation((inner, *_)):
-            return write(inner)
+        case Measure():
+            return write(reading.amount)
+        case Approximation():
+            return write(reading.sides[0])
         case Choice():
             return rf"\text{{({reading.letter})}}"
         case Word():
