@@ -66,7 +66,7 @@ def test_committed_notebooks_were_run_in_order():
 def test_outputs_of_small_runs_are_marked():
     notebook = read(GPU)
     assert sum(pictures(notebook)) == 1 and not [out for out in outputs(notebook) if out.output_type == "error"]
-    assert "outputs below are not of the model" in notebook.cells[0].source
+    assert "`make notebooks`" in notebook.cells[0].source  # how its outputs were made
 
 
 def executed_on_cpu(folder, sizes=FULL):
