@@ -159,7 +159,9 @@ def first_problems(experiment: Experiment, split: str, count: int) -> Path:
 
 def entropy_at_end(path: Path) -> float:
     """Return the mean entropy of a published run's last fifth of rollouts, as a share of that of its first four."""
-    entropies = [one for one in json.loads(path.read_text())["rollouts"]["rollout_entropy"] if one is not None]
+    rollouts = json.loads(path.read_text())["rollouts"]
+    measured = rollouts.get("rollout_entropy", rollouts["entropy"])
+    entropies = [one for one in measured if one is not None]
     last = entropies[-max(1, len(entropies) // 5) :]
     return (sum(last) / len(last)) / (sum(entropies[:4]) / 4)
 
