@@ -55,6 +55,8 @@ class Runs:
         self._make_start(job, experiment)
         settings = self._with_chosen(job)
         name = f"{job.arm}, to the end" if job.continues else job.arm
+        if job.keeps_checkpoints:
+            name += ", with its checkpoints"
         if job.continues:
             self._continue(experiment, job, name, settings)
         experiment.train(name, settings)
