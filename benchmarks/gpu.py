@@ -299,7 +299,7 @@ def vllm_of(method: str, tiny: bool) -> list[Row]:
 
 
 def everywhere(tiny: bool) -> dict[str, Any]:
-    """Return the settings that all training runs here share."""
+    """Return the settings that all training runs of this benchmark share."""
     return {
         "use_cpu": tiny,
         "bf16": not tiny,

@@ -11,11 +11,17 @@ from pathlib import Path
 
 from steer_trl.validation import did_you_mean
 
-TRAIN = (
-    *("transformers/training_args.py", "trl/trainer/*_config.py"),
-    *("steer_trl/config.py", "steer_trl/options/*.py", "steer_trl/shaping/methods/*.py", "steer_trl/cli/arguments.py"),
-)
-FILES = {"train": TRAIN, "eval": ("steer_trl/cli/eval_arguments.py",)}
+FILES = {
+    "train": (
+        "transformers/training_args.py",
+        "trl/trainer/*_config.py",
+        "steer_trl/config.py",
+        "steer_trl/options/*.py",
+        "steer_trl/shaping/methods/*.py",
+        "steer_trl/cli/arguments.py",
+    ),
+    "eval": ("steer_trl/cli/eval_arguments.py",),
+}
 FIELD = re.compile(r"^    (\w+): ", re.MULTILINE)
 """Matches a field of a dataclass in its source code."""
 FLAGS = {"config", "accelerate_config", "num_processes"}
@@ -55,7 +61,8 @@ def read_names(command: str) -> set[str]:
     for pattern in FILES[command]:
         package, _, rest = pattern.partition("/")
         spec = find_spec(package)
-        for folder in spec.submodule_search_locations or () if spec else ():
+        folders = spec.submodule_search_locations if spec else None
+        for folder in folders or ():
             for path in Path(folder).glob(rest):
                 names.update(FIELD.findall(path.read_text(encoding="utf-8")))
     return names

@@ -99,7 +99,9 @@ def work(folder: Path, names: list[str], flags: list[str], counted: str, total: 
         processes = {name: context.Process(target=work_in, args=(folder, name, flags)) for name in names}
         for process in processes.values():
             process.start()
-            stack.callback(process.terminate)  # this ends the process if an error is raised
+            # If an error is raised, the processes are ended, last call first.
+            stack.callback(process.join)
+            stack.callback(process.terminate)
         while any(process.is_alive() for process in processes.values()):
             time.sleep(SECONDS)
             for name, bar in bars.items():

@@ -49,7 +49,8 @@ class Evaluations:
 def find_evaluations(run: Run) -> Evaluations:
     """Find the evaluations of a run. For each evaluation that cannot be read, a note is added to the run."""
     evaluations = Evaluations()
-    folders = {path.name: path for path in _list_folders(run.folder)}
+    inside = _list_folders(run.folder)
+    folders = {path.name: path for path in inside if not path.name.startswith(runlog.CHECKPOINT)}
     in_training = folders.pop(IN_TRAINING, run.folder / IN_TRAINING)
     for step, path in sorted(_find_steps(in_training)):
         for key, mean, half_width in _read_summaries(path):
@@ -169,10 +170,9 @@ def draw_frontiers(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
         for i, one in enumerate(evaluations):
             for benchmark, points in _read_sweep(one.found.get(name, {})).items():
                 pictures.setdefault((name, benchmark), []).append({"run": i, "points": points})
-    found = []
-    for (name, benchmark), curves in pictures.items():
-        found.append({"name": name, "benchmark": benchmark, "curves": curves})
-    return found
+    return [
+        {"name": name, "benchmark": benchmark, "curves": curves} for (name, benchmark), curves in pictures.items()
+    ]
 
 
 def _read_sweep(samplings: Samplings) -> dict[str, list[dict[str, Any]]]:

@@ -102,7 +102,9 @@ def _read_mixed(match: re.Match[str]) -> Number | None:
 
 def _read_based(match: re.Match[str]) -> Number | None:
     name = match[2].strip("{}«»()")
-    base = int(name) if name.isdigit() else NUMBERS.get(name.lower(), 1)
+    base = int(name) if name.isdigit() else NUMBERS.get(name.lower(), 0)
+    if not base:
+        return None
     digits = re.sub("[~ ]", "", match[1])
     try:
         return Number(Fraction(int(digits, base)), base=base, numeral=digits)

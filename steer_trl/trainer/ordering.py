@@ -144,7 +144,8 @@ class Ordering:
         has_advantage = (columns["advantages"].view(len(lengths), -1) != 0).any(1)
         measured = torch.stack([lengths, loss_mask(columns).sum(1), has_advantage.long()])
         of_lengths, tokens, actives = measured.tolist()
-        is_idle = [self.skips_idle and not active for active in actives]
+        skips_idle = self.skips_idle
+        is_idle = [skips_idle and not active for active in actives]
         of_ranks = assign(of_lengths, is_idle, accelerator.num_processes, count, self._padding.is_compiled)
         own = of_ranks[accelerator.process_index]
         chosen = torch.tensor([place for places in own for place in places], device=lengths.device)
