@@ -88,12 +88,14 @@ def test_a_damaged_published_file_is_named(tmp_path, wrong):
 
 def test_the_page_is_what_another_script_finds(tmp_path):
     """Random counts of four starts; the other script shares no line with the analysis."""
-    shares = {"start": 0.1, "baseline": 0.3, "dial 0.5": 0.32, "dial 0.65": 0.35, "dial 0.8": 0.28, "F-GRPO": 0.3}
+    shares = {"start": 0.1, "baseline": 0.3, "dial 0.5": 0.32, "dial 0.65": 0.35, "dial 0.8": 0.28}
+    shares |= {"F-GRPO": 0.3, "C2 0.65": 0.33, "placebo 0.65": 0.31}
     for start in (41, 42, 43, 44):
         for arm, share in shares.items():
             write(tmp_path / "long", arm, start, lambda split, sampling, share=share: share * (1 + (sampling == "t1")))
+    write(tmp_path / "long", "dial 0.8", 45, lambda split, sampling: 0.9)  # of a start that lacks the other arms
     wrong, equal = dial_recomputed.check(page.page(tmp_path), tmp_path)
-    assert wrong == [] and equal == 3 + 4 * 7 + 5 * 3
+    assert wrong == [] and equal == 3 + 2 * 7 + 4 * 7 + 7 * 3
     changed = page.page(tmp_path).replace("+", "+1", 40)
     assert dial_recomputed.check(changed, tmp_path)[0]
 

@@ -1,10 +1,10 @@
 """Analyses the published files of protocol 3, start by start.
 
-pass@k        1 - C(n - c, k) / C(n, k), if c of n samples are correct best pass@k   pass@k on the test problems, with
-the sampling that has the largest mean on the validation problems F             the mean of the best pass@k over k = 1,
-2, 4, 8, 16 mixture       1 - (1 - pass@m of the model) (1 - pass@(k - m) of its start model); the validation problems
-also choose m
-              and both samplings
+pass@k        1 - C(n - c, k) / C(n, k), if c of n samples are correct
+best pass@k   pass@k on the test problems, with the sampling that has the largest mean on the validation problems
+F             the mean of the best pass@k over k = 1, 2, 4, 8, 16
+mixture       1 - (1 - pass@m of the model) (1 - pass@(k - m) of its start model); the validation problems also choose
+              m and both samplings
 """
 
 import json
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from experiments.lab.published import read_counts
+from experiments.lab.published import entropies_of, read_counts
 
 TRIES = (1, 2, 4, 8, 16)
 CHOOSE, JUDGE = "validation", "test"
@@ -163,12 +163,12 @@ def is_held(run: Run) -> bool | None:
 
 
 def _entropies(run: Run) -> list[float]:
-    return [one for one in run.record["rollouts"]["rollout_entropy"] if one is not None]
+    return [one for one in entropies_of(run.record["rollouts"]) if one is not None]
 
 
 def _late_entropy(run: Run) -> float:
     rollouts = run.record["rollouts"]
-    pairs = list(zip(rollouts["generated_tokens"], rollouts["rollout_entropy"], strict=True))
+    pairs = list(zip(rollouts["generated_tokens"], entropies_of(rollouts), strict=True))
     half = pairs[-1][0] / 2
     return float(np.mean([entropy for tokens, entropy in pairs if tokens > half and entropy is not None]))
 

@@ -25,6 +25,8 @@ LEVELS = {"long": (0.5, 0.65, 0.8), "short": (0.5, 0.65, 0.8, 0.95)}
 TABLE = ("greedy", "t0.25", "t0.5", "t0.75", "t1")
 """The samplings of the table of all methods, for the methods and for the baseline."""
 
+NOT_RUN = "Not run yet."
+
 Measure = Callable[[Run, Run], float]
 """A number computed from a run and its start model."""
 SOLVED: dict[str, Measure] = {
@@ -66,16 +68,19 @@ def cell(interval: Interval, digits: int = 1) -> str:
 
 
 def progress(folder: Path) -> str:
-    """Return a table of how many runs of each block are published."""
+    """Return a table of how many runs of each block are published, and how many starts have all of them."""
     rows, done, planned = [], 0, 0
     plan = read_plan()
     for name in plan["blocks"]:
         jobs = jobs_of(plan, [name])
-        there = sum((folder / job.folder / job.file).exists() for job in jobs)
-        rows.append([f"`{name}`", there, len(jobs)])
-        done, planned = done + there, planned + len(jobs)
+        missing = [job for job in jobs if not (folder / job.folder / job.file).exists()]
+        starts = {job.start for job in jobs}
+        whole = len(starts - {job.start for job in missing})
+        rows.append([f"`{name}`", len(jobs) - len(missing), len(jobs), f"{whole} of {len(starts)}"])
+        done, planned = done + len(jobs) - len(missing), planned + len(jobs)
     state = "All runs are there." if done == planned else "No decision is taken from an unfinished block."
-    return f"**{done} of {planned} runs are there.** {state}\n\n{markdown_table(['block', 'there', 'planned'], rows)}"
+    table = markdown_table(["block", "runs", "planned", "starts with all arms"], rows)
+    return f"**{done} of {planned} runs are there.** {state}\n\n{table}"
 
 
 def primary(regime: Regime) -> str:
@@ -93,7 +98,7 @@ def primary(regime: Regime) -> str:
         ["F is above the best mixture of the baseline with its start", cell(beyond), yes(beyond.low > 0)],
     ]
     table = markdown_table(["claim, dial at 0.65 against the baseline", "points", "holds"], rows)
-    return f"{len(starts)} of 10 starts.\n\n{table}\n\n{sentence(against, beyond, starts)}"
+    return f"{sentence(against, beyond, starts)}\n\n{table}\n\n{prices(regime, (0.65,))}"
 
 
 def yes(holds: bool) -> str:
@@ -107,21 +112,23 @@ def sentence(against: dict[str, Interval], beyond: Interval, starts: Sequence[in
         return "Too few starts for an interval."
     one, many = against["one try"], against["16 tries"]
     return (
-        "Against GRPO with the same dynamic sampling, each model at its best temperature, the dial at 0.65 solves "
+        f"Over {len(starts)} starts, and against GRPO with the same dynamic sampling, the dial at 0.65 solves "
         f"{many.mean:+.1f} points ({many.low:+.1f} to {many.high:+.1f}) in 16 tries and {one.mean:+.1f} points "
-        f"({one.low:+.1f} to {one.high:+.1f}) in one try. Its F differs by {beyond.mean:+.1f} points "
+        f"({one.low:+.1f} to {one.high:+.1f}) in one try, each model at its best. Its F differs by {beyond.mean:+.1f} points "
         f"({beyond.low:+.1f} to {beyond.high:+.1f}) from that of the best mixture of GRPO with the start."
     )
 
 
-def prices(regime: Regime) -> str:
+def prices(regime: Regime, levels: Sequence[float]) -> str:
     """Return the table of each level of the dial against the baseline, over the starts that all levels have."""
-    levels = LEVELS[regime.name]
     arms = [f"dial {level:g}" for level in levels]
     starts = regime.starts(BASELINE, *arms)
+    if not starts:
+        return NOT_RUN
     rows = [[BASELINE, "", *absolute(regime, BASELINE, starts, SOLVED)], [START, "", *against(regime, START, starts)]]
     rows += [[arm, held(regime, arm, starts), *against(regime, arm, starts)] for arm in arms]
-    rows.append(["slope, for 0.1 of the level", "", *slopes(regime, levels, starts)])
+    if len(levels) > 1:
+        rows.append(["slope, for 0.1 of the level", "", *slopes(regime, levels, starts)])
     return f"{len(starts)} starts.\n\n" + markdown_table(["arm", "held", *SOLVED], rows)
 
 
@@ -174,7 +181,7 @@ def hands(regime: Regime, arms: Sequence[str], than: str) -> str:
     """
     found: dict[str, dict[str, Interval]] = {"F": {}, "one try": {}}
     rows = []
-    for arm in arms:
+    for arm in _published(regime, arms, than):
         starts = [
             n
             for n in regime.starts(arm, than)
@@ -190,16 +197,23 @@ def hands(regime: Regime, arms: Sequence[str], than: str) -> str:
         for measure, of_arm in found.items():
             p = f" (p = {corrected[measure][row[0]]:.3f})" if of_arm[row[0]].starts > 1 else ""
             row.append(cell(of_arm[row[0]]) + p)
-    return markdown_table(["arm", "starts where both held", "held", *(f"{name} less {than}" for name in found)], rows)
+    head = ["arm", "starts where both held", "held", *(f"{name} less {than}" for name in found)]
+    return markdown_table(head, rows) if rows else NOT_RUN
+
+
+def _published(regime: Regime, arms: Sequence[str], than: str = BASELINE) -> list[str]:
+    """Return the arms that share a start with the arm `than`."""
+    return [arm for arm in arms if regime.starts(arm, than)]
 
 
 def compared(regime: Regime, arms: Sequence[str], than: str) -> str:
     """Return a table of arms, each compared with the arm `than` over the starts that both have."""
     rows = [
         [arm, len(regime.starts(arm, than)), held(regime, arm, regime.starts(arm)), *against_own(regime, arm, than)]
-        for arm in arms
+        for arm in _published(regime, arms, than)
     ]
-    return markdown_table(["arm", "starts", "held", *(f"{name} less {than}" for name in SOLVED)], rows)
+    head = ["arm", "starts", "held", *(f"{name} less {than}" for name in SOLVED)]
+    return markdown_table(head, rows) if rows else NOT_RUN
 
 
 def against_own(regime: Regime, arm: str, than: str) -> list[str]:
@@ -211,19 +225,19 @@ def one_table(regime: Regime) -> str:
     """Return the table of every method with its authors' constants against the baseline."""
     arms = read_plan()["blocks"]["short_table"]["arms"]
     rows = []
-    for arm in arms:
+    for arm in _published(regime, arms):
         starts = regime.starts(arm, BASELINE)
         cells = [cell(difference(regime, arm, BASELINE, measure, starts)) for measure in IN_THE_TABLE.values()]
         distinct = difference(regime, arm, BASELINE, SOLVED["different of 16, T = 1"], starts)
         rows.append([arm, len(starts), held(regime, arm, starts), *cells, cell(distinct, 2)])
     head = ["method", "starts", "entropy at the end", *IN_THE_TABLE, "different of 16, T = 1"]
-    return markdown_table(head, rows)
+    return markdown_table(head, rows) if rows else NOT_RUN
 
 
 def needed(regime: Regime, arms: Sequence[str]) -> str:
     """Return a table of how many tries each arm needs to solve what the baseline solves in 4, 8 and 16."""
     rows = []
-    for arm in (START, *arms):
+    for arm in _published(regime, [START, *arms]):
         starts = regime.starts(arm, BASELINE)
         runs = list(zip(regime.of(arm, starts), regime.of(BASELINE, starts), strict=True))
         cells = []
@@ -236,7 +250,8 @@ def needed(regime: Regime, arms: Sequence[str]) -> str:
                 text += f" ({interval.low:.1f} to {interval.high:.1f})"
             cells.append(text + (f", not in 16: {beyond} of {len(found)}" if beyond else ""))
         rows.append([arm, len(starts), *cells])
-    return markdown_table(["solved by the baseline in", "starts", "4 tries", "8 tries", "16 tries"], rows)
+    head = ["solved by the baseline in", "starts", "4 tries", "8 tries", "16 tries"]
+    return markdown_table(head, rows) if rows else NOT_RUN
 
 
 def mixtures(regime: Regime, arms: Sequence[str]) -> str:
@@ -245,7 +260,7 @@ def mixtures(regime: Regime, arms: Sequence[str]) -> str:
     It also shows how many of 16 tries the best mixture gives to the start model.
     """
     rows = []
-    for arm in (BASELINE, *arms):
+    for arm in _published(regime, [BASELINE, *arms]):
         starts = regime.starts(arm, BASELINE)
         alone, mixed = (values(regime, arm, starts, SOLVED[name]) for name in ("F", "F, mixed with the start"))
         of_baseline = values(regime, BASELINE, starts, SOLVED["F, mixed with the start"])
@@ -264,12 +279,16 @@ def mixtures(regime: Regime, arms: Sequence[str]) -> str:
             ]
         )
     head = ["arm", "starts", "F", "F, mixed", "of 16 tries, the start's"]
-    return markdown_table([*head, "F less the baseline's mixture", "mixture less the baseline's"], rows)
+    head += ["F less the baseline's mixture", "mixture less the baseline's"]
+    return markdown_table(head, rows) if rows else NOT_RUN
 
 
-def on_the_way(regime: Regime) -> str:
+def on_the_way(folder: Path) -> str:
     """Return a table of the baseline and the dial at every half million tokens, on fewer problems."""
-    starts = [n for n in regime.starts(BASELINE, DIAL) if regime.of(BASELINE, [n])[0].record.get("checkpoints")]
+    regime = Regime(folder, "long-way")
+    starts = regime.starts(BASELINE, DIAL)
+    if not starts:
+        return NOT_RUN
     names = ("one try", "16 tries", "F", "F, mixed with the start")
     rows = []
     for place in range(5):
@@ -316,6 +335,8 @@ def six_million(folder: Path) -> str:
     """Return a table of the baseline and the dial after six million tokens."""
     longer = Regime(folder, "long-6m")
     starts = longer.starts(BASELINE, DIAL)
+    if not starts:
+        return NOT_RUN
     rows = [
         [BASELINE, held(longer, BASELINE, starts), *absolute(longer, BASELINE, starts, SOLVED)],
         [DIAL, held(longer, DIAL, starts), *against(longer, DIAL, starts)],
@@ -346,8 +367,8 @@ def tables(folder: Path) -> dict[str, str]:
     return {
         "progress": progress(folder),
         "primary": primary(long),
-        "long prices": prices(long),
-        "short prices": prices(short),
+        "long prices": prices(long, LEVELS["long"]),
+        "short prices": prices(short, LEVELS["short"]),
         "hands": hands(short, [arm for arm in hold if arm != "C2 0.65"], "C2 0.65"),
         "long placebo": hands(long, ["placebo 0.65"], DIAL),
         "long against the dial": compared(long, ["C2 0.65", "F-GRPO", "placebo 0.65"], DIAL),
@@ -357,7 +378,7 @@ def tables(folder: Path) -> dict[str, str]:
         "short needed": needed(short, of_short),
         "long mixtures": mixtures(long, others),
         "short mixtures": mixtures(short, of_short),
-        "on the way": on_the_way(long),
+        "on the way": on_the_way(folder),
         "six million": six_million(folder),
         "pilots": pilots(folder),
     }

@@ -1,4 +1,4 @@
-"""Draws what each level of the dial solves. Lines show the start model, the baseline and their mixture."""
+"""Draws what each level of the dial gains over GRPO. Lines show the start model and its mixture with GRPO."""
 
 from pathlib import Path
 from typing import Any
@@ -6,53 +6,60 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from experiments.dial import analysis
-from experiments.dial.analysis import Interval, best, best_mixture, over_starts
-from experiments.dial.regime import Regime
+from experiments.dial.analysis import Interval, Run, best, best_mixture, over_starts
+from experiments.dial.regime import START, Regime
 
 LEVELS = (0.5, 0.65, 0.8)
-PANELS = ("solved in one try, %", "solved in 16 tries, %", "different correct answers of 16, T = 1")
+PANELS = ("solved in one try, points", "solved in 16 tries, points", "different correct answers of 16, T = 1")
+DISTINCT = 2
+"""The panel that counts different answers."""
 
 
 def draw(regime: Regime, path: Path) -> None:
-    """Draw one panel for each quantity, over the starts that the baseline and all levels have."""
-    arms = {level: f"dial {level:g}" for level in LEVELS}
-    starts = regime.starts("baseline", *arms.values())
+    """Draw one panel for each quantity, as differences from the baseline of the same start.
+
+    A level is drawn over all starts that it shares with the baseline.
+    """
+    arms = {level: f"dial {level:g}" for level in LEVELS if regime.starts("baseline", f"dial {level:g}")}
     figure = Figure(figsize=(11, 3.8), layout="constrained")
     axes = figure.subplots(1, 3)
-    for axis, title in zip(axes, PANELS, strict=True):
-        axis.set_title(title, fontsize=10)
-        axis.set_xlabel("level at which the entropy is held, of the initial one")
-        axis.set_xticks(LEVELS)
-    if not starts:
-        figure.suptitle("No start has all levels yet.")
-        figure.savefig(path, dpi=100)
-        return
-    begun = regime.of("start", starts)
-    lines = {"GRPO": regime.of("baseline", starts), "the start, without RL": begun}
-    colours = {"GRPO": "tab:red", "the start, without RL": "tab:gray", "best mixture of both": "tab:olive"}
     for place, axis in enumerate(axes):
-        points = [_values(place, regime.of(arm, starts)) for arm in arms.values()]
-        means = [one.mean for one in points]
-        axis.plot(LEVELS, means, "o-", color="tab:blue", label="held at a level")
-        if len(starts) > 1:
-            lows, highs = [one.low for one in points], [one.high for one in points]
-            axis.fill_between(LEVELS, lows, highs, color="tab:blue", alpha=0.2, lw=0)
-        for name, runs in lines.items():
-            _line(axis, _values(place, runs), name, colours[name])
-        if place < 2:
-            k = (1, 16)[place]
-            pairs = zip(lines["GRPO"], begun, strict=True)
-            mixed = over_starts([100 * best_mixture(run, start, k).value for run, start in pairs])
-            _line(axis, mixed, "best mixture of both", colours["best mixture of both"])
-    axes[0].legend(fontsize=8)
-    figure.suptitle(f"Long regime, {len(starts)} starts; bands: 95 % over starts", fontsize=10)
+        axis.set_title(PANELS[place], fontsize=10)
+        axis.set_xlabel("entropy held at this share of the initial one")
+        axis.set_xticks(LEVELS)
+        axis.set_xlim(0.45, 0.85)
+        axis.axhline(0, color="tab:red", label="GRPO")
+        found = [_difference(regime, arm, place) for arm in arms.values()]
+        means = [one.mean for one in found]
+        halves = [one.half for one in found]
+        axis.errorbar(list(arms), means, halves, fmt="o", capsize=4, color="tab:blue", label="held at a level")
+        _line(axis, _difference(regime, START, place), "before training", "tab:gray")
+        if place != DISTINCT:
+            _line(axis, _mixture(regime, place), "best mixture of GRPO and before training", "tab:olive")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9)
+    figure.suptitle("Difference from GRPO; 95 % over starting models", fontsize=10)
     figure.savefig(path, dpi=100)
 
 
-def _values(place: int, runs: list[analysis.Run]) -> Interval:
-    if place == 2:
-        return over_starts([analysis.at_temperature_one(run)[2] for run in runs])
-    return over_starts([100 * best(run, (1, 16)[place]).value for run in runs])
+def _difference(regime: Regime, arm: str, place: int) -> Interval:
+    """Return the difference between an arm and the baseline over the starts that both have."""
+    starts = regime.starts("baseline", arm)
+    pairs = zip(regime.of(arm, starts), regime.of("baseline", starts), strict=True)
+    return over_starts([_measure(run, place) - _measure(baseline, place) for run, baseline in pairs])
+
+
+def _measure(run: Run, place: int) -> float:
+    if place == DISTINCT:
+        return analysis.at_temperature_one(run)[2]
+    return 100 * best(run, (1, 16)[place]).value
+
+
+def _mixture(regime: Regime, place: int) -> Interval:
+    """Return how much the best mixture of the baseline and the start model gains over the baseline alone."""
+    k = (1, 16)[place]
+    starts = regime.starts("baseline")
+    pairs = zip(regime.of("baseline", starts), regime.of(START, starts), strict=True)
+    return over_starts([100 * (best_mixture(run, start, k).value - best(run, k).value) for run, start in pairs])
 
 
 def _line(axis: Any, value: Interval, name: str, colour: str) -> None:

@@ -44,10 +44,16 @@ class Job:
         return self.block.startswith("pilot")
 
     @property
+    def keeps_checkpoints(self) -> bool:
+        """Whether the run repeats another one, and keeps the checkpoints of it all."""
+        return "save_total_limit" in self.settings
+
+    @property
     def folder(self) -> str:
         """The folder of the run's published file, below that of the experiment."""
-        parts = ["pilot" if self.is_pilot else "", self.regime, "6m" if self.continues else ""]
-        return "-".join(filter(None, parts))
+        before = "pilot" if self.is_pilot else ""
+        after = "6m" if self.continues else "way" if self.keeps_checkpoints else ""
+        return "-".join(filter(None, [before, self.regime, after]))
 
     @property
     def file(self) -> str:
@@ -80,7 +86,7 @@ def _jobs_of_block(plan: dict[str, Any], name: str, block: dict[str, Any]) -> li
         for arm in block["arms"]:
             for rate in block.get("rates", [None]):
                 settings = plan["common"] | regime["settings"] | plan["arms"][arm]
-                settings |= {"seed": start, "max_generated_tokens": tokens}
+                settings |= {"seed": start, "max_generated_tokens": tokens} | block.get("settings", {})
                 if rate is not None:
                     settings["learning_rate"] = rate
                 jobs.append(

@@ -1,4 +1,7 @@
-"""Gives access to the published runs of one regime, by arm and start."""
+"""Gives access to the published runs of one regime, by arm and start.
+
+A start of a block counts only if all arms of the block were run from it (protocol3.md, *Stopping*).
+"""
 
 from collections.abc import Sequence
 from functools import cache
@@ -6,7 +9,7 @@ from pathlib import Path
 
 from experiments.dial import analysis
 from experiments.dial.analysis import Run
-from experiments.dial.plan import file_name
+from experiments.dial.plan import file_name, jobs_of, read_plan
 
 START = "start"
 """The name of the arm of the start models."""
@@ -19,12 +22,16 @@ class Regime:
     def __init__(self, folder: Path, name: str) -> None:
         self.name = name
         self._folder = folder / name
+        jobs = [job for job in jobs_of(read_plan()) if job.folder == name]
+        missing = {(job.block, job.start) for job in jobs if not (self._folder / job.file).exists()}
+        self._left_out = {(job.arm, job.start) for job in jobs if (job.block, job.start) in missing}
 
     @cache  # noqa: B019  # a page reads each file once
     def run(self, arm: str, start: int) -> Run | None:
-        """Return a run, or `None` if it is not published yet."""
+        """Return a run, or `None` if not all arms of its block are published for this start."""
         path = self._folder / file_name(arm, start)
-        return analysis.read_run(path) if path.exists() else None
+        is_missing = (arm, start) in self._left_out or not path.exists()
+        return None if is_missing else analysis.read_run(path)
 
     def starts(self, *arms: str) -> list[int]:
         """Return the starts from which all arms in `arms` have a run."""

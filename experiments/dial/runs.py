@@ -15,6 +15,7 @@ from experiments.dial.plan import OF_THE_PILOT, Job, file_name
 from experiments.evidence.records import counts_by_sampling, publish
 from experiments.lab import Experiment
 from experiments.lab.countdown import COUNTDOWN
+from experiments.lab.published import entropies_of
 from experiments.lab.runs import TEST, TEST_RECIPE, environment
 from steer_trl.evaluation.folders import read_evaluations
 from steer_trl.exceptions import CannotContinueError
@@ -55,6 +56,8 @@ class Runs:
         self._make_start(job, experiment)
         settings = self._with_chosen(job)
         name = f"{job.arm}, to the end" if job.continues else job.arm
+        if job.keeps_checkpoints:
+            name += ", with its checkpoints"
         if job.continues:
             self._continue(experiment, job, name, settings)
         experiment.train(name, settings)
@@ -159,7 +162,8 @@ def first_problems(experiment: Experiment, split: str, count: int) -> Path:
 
 def entropy_at_end(path: Path) -> float:
     """Return the mean entropy of a published run's last fifth of rollouts, divided by that of its first four."""
-    entropies = [one for one in json.loads(path.read_text())["rollouts"]["rollout_entropy"] if one is not None]
+    rollouts = json.loads(path.read_text())["rollouts"]
+    entropies = [one for one in entropies_of(rollouts) if one is not None]
     last = entropies[-max(1, len(entropies) // 5) :]
     return (sum(last) / len(last)) / (sum(entropies[:4]) / 4)
 

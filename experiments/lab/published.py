@@ -51,6 +51,15 @@ def read_published(path: str | Path) -> dict[str, Evaluation]:
     return {name: Published(path, **one) for name, one in sorted(read_counts(path).items())}
 
 
+def entropies_of(rollouts: dict[str, list[float | None]]) -> list[float | None]:
+    """Return the mean entropy of every rollout of a published run, in nats.
+
+    A run without a method does not log `rollout_entropy`. Then it is TRL's `entropy`, which is measured at the
+    optimizer steps on the same tokens.
+    """
+    return rollouts.get("rollout_entropy") or rollouts["entropy"]
+
+
 def counts_of(values: Values) -> dict[str, dict[str, Any]]:
     """Compute the counts of every benchmark from values by benchmark, metric and problem id."""
     found: dict[str, dict[str, Any]] = {}

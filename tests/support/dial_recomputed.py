@@ -96,13 +96,36 @@ MEASURES = [
 ]
 
 
-def shown(values, digits=1):
-    """Return mean and half of the interval as the page prints them."""
+def interval(values):
+    """Return the mean and half of the interval, if there is one."""
     middle = mean(values)
     if len(values) < 2:
-        return f"{middle:+.{digits}f}"
+        return [middle]
     spread = math.sqrt(sum((one - middle) ** 2 for one in values) / (len(values) - 1))
-    return f"{middle:+.{digits}f} ±{T[len(values) - 1] * spread / math.sqrt(len(values)):.{digits}f}"
+    return [middle, T[len(values) - 1] * spread / math.sqrt(len(values))]
+
+
+def is_rounded(printed, numbers):
+    """Return whether a cell has these numbers, each rounded to its printed digits. A tie may be rounded either way."""
+    texts = re.findall(r"[+-]?\d+\.\d+", printed)
+    if len(texts) != len(numbers):
+        return False
+    units = [10.0 ** -len(text.partition(".")[2]) for text in texts]
+    return all(
+        abs(float(text) - number) <= 0.5 * unit + 1e-9
+        for text, number, unit in zip(texts, numbers, units, strict=True)
+    )
+
+
+BLOCKS = {
+    "long": [("dial 0.5", "dial 0.8", "C2 0.65", "F-GRPO", "placebo 0.65")],
+    "short": [
+        ("baseline", "dial 0.5", "dial 0.65", "dial 0.8", "dial 0.95"),
+        ("C2 0.65", "C2 shuffled 0.65", "REPO-R 0.65", "entropy change 0.65", "entropy bonus 0.65", "KL to the start"),
+        ("F-GRPO", "F-GRPO, W 1.25", "MaxRL", "MaxRL 0.65", "pass@4"),
+    ],
+}
+"""Arms that count only from starts that have all of them."""
 
 
 class Regime:
@@ -119,8 +142,10 @@ class Regime:
         return self.folder / f"{slug}-start{start}.json"
 
     def starts(self, *arms):
-        """Return the starts with a run of each arm."""
-        return [n for n in range(41, 51) if all(self.path(arm, n).exists() for arm in ("start", *arms))]
+        """Return the starts with a run of each arm, and of each other arm of their blocks."""
+        blocks = [block for block in BLOCKS[self.folder.name] if set(block) & set(arms)]
+        needed = {"start", *arms}.union(*blocks)
+        return [n for n in range(41, 51) if all(self.path(arm, n).exists() for arm in needed)]
 
     def run(self, arm, start):
         """Return a run."""
@@ -149,41 +174,46 @@ def check(page, folder):
     """Return what differs, and how many cells are equal."""
     wrong, equal = [], 0
 
-    def compare(place, printed, expected):
+    def compare(place, printed, numbers):
         nonlocal equal
-        if printed == expected:
+        if is_rounded(printed, numbers):
             equal += 1
         else:
-            wrong.append(f"{place}: printed {printed!r}, found {expected!r}")
+            wrong.append(f"{place}: printed {printed!r}, found {numbers}")
+
+    def compare_rows(name, regime, table, starts, arms):
+        rows = {row[0]: row for row in table}
+        for arm in arms:
+            for i in range(7):
+                found = [regime.value(arm, n, i) - regime.value("baseline", n, i) for n in starts]
+                compare(f"{name}, {arm}, {table[0][i + 2]}", rows[arm][i + 2], interval(found))
 
     long, short = Regime(folder / "long"), Regime(folder / "short")
     starts = long.starts("dial 0.65", "baseline")
     if starts:
-        (table,) = tables(page, "The registered comparison")
+        table, whole = tables(page, "The registered comparison")
         for row, i in zip(table[2:4], (1, 0), strict=True):
             found = [long.value("dial 0.65", n, i) - long.value("baseline", n, i) for n in starts]
-            compare(row[0], row[1], shown(found))
+            compare(row[0], row[1], interval(found))
         found = [long.value("dial 0.65", n, 2) - long.value("baseline", n, 3) for n in starts]
-        compare(table[4][0], table[4][1], shown(found))
+        compare(table[4][0], table[4][1], interval(found))
+        compare_rows("registered", long, whole, starts, ("start", "dial 0.65"))
     levels = {"long": ("dial 0.5", "dial 0.65", "dial 0.8")}
     levels["short"] = ("dial 0.5", "dial 0.65", "dial 0.8", "dial 0.95")
     lists = tables(page, "What each level costs and buys")
-    for name, regime, table in zip(levels, (long, short), lists, strict=True):
+    regimes = {name: one for name, one in (("long", long), ("short", short)) if one.starts("baseline", *levels[name])}
+    for (name, regime), table in zip(regimes.items(), lists, strict=True):
         starts = regime.starts("baseline", *levels[name])
-        rows = {row[0]: row for row in table}
-        for arm in ("start", *levels[name]) if starts else ():
-            for i in range(7):
-                found = [regime.value(arm, n, i) - regime.value("baseline", n, i) for n in starts]
-                compare(f"{name}, {arm}, {table[0][i + 2]}", rows[arm][i + 2], shown(found, 2 if i == 6 else 1))
-    for name, regime, table in zip(levels, (long, short), tables(page, "Mixtures with the start"), strict=True):
+        compare_rows(name, regime, table, starts, ("start", *levels[name]))
+    regimes = {name: one for name, one in (("long", long), ("short", short)) if one.starts("baseline")}
+    for (name, regime), table in zip(regimes.items(), tables(page, "Mixtures with the start"), strict=True):
         for row in table[2:]:
             starts = regime.starts(row[0], "baseline")
-            if starts:
-                alone, both = ([regime.value(row[0], n, i) for n in starts] for i in (2, 3))
-                compare(f"{name}, {row[0]}, F", row[2], f"{mean(alone):.1f}")
-                compare(f"{name}, {row[0]}, F mixed", row[3], f"{mean(both):.1f}")
-                found = [regime.value(row[0], n, 2) - regime.value("baseline", n, 3) for n in starts]
-                compare(f"{name}, {row[0]}, F less mixture", row[5], shown(found))
+            alone, both = ([regime.value(row[0], n, i) for n in starts] for i in (2, 3))
+            compare(f"{name}, {row[0]}, F", row[2], [mean(alone)])
+            compare(f"{name}, {row[0]}, F mixed", row[3], [mean(both)])
+            found = [regime.value(row[0], n, 2) - regime.value("baseline", n, 3) for n in starts]
+            compare(f"{name}, {row[0]}, F less mixture", row[5], interval(found))
     return wrong, equal
 
 
