@@ -110,13 +110,17 @@ def sentence(against: dict[str, Interval], beyond: Interval, starts: Sequence[in
     """Return a sentence about the gain and the cost of the dial at 0.65."""
     if len(starts) < 2:
         return "Too few starts for an interval."
-    one, many = against["one try"], against["16 tries"]
+    many, one = (spell_interval(against[name]) for name in ("16 tries", "one try"))
     return (
-        f"Over {len(starts)} starts, and against GRPO with the same dynamic sampling, the dial at 0.65 solves "
-        f"{many.mean:+.1f} points ({many.low:+.1f} to {many.high:+.1f}) in 16 tries and {one.mean:+.1f} points "
-        f"({one.low:+.1f} to {one.high:+.1f}) in one try, each model at its best. Its F differs by {beyond.mean:+.1f} points "
-        f"({beyond.low:+.1f} to {beyond.high:+.1f}) from that of the best mixture of GRPO with the start."
+        f"Over {len(starts)} starts, and each model at its best, the dial at 0.65 differs from GRPO with the same dynamic "
+        f"sampling by {many} in 16 tries and by {one} in one try. Its F differs by {spell_interval(beyond)} from that of "
+        "the best mixture of GRPO with the start."
     )
+
+
+def spell_interval(interval: Interval) -> str:
+    """Return a mean and its interval as words."""
+    return f"{interval.mean:+.1f} points ({interval.low:+.1f} to {interval.high:+.1f})"
 
 
 def prices(regime: Regime, levels: Sequence[float]) -> str:

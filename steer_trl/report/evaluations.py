@@ -170,9 +170,7 @@ def draw_frontiers(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
         for i, one in enumerate(evaluations):
             for benchmark, points in _read_sweep(one.found.get(name, {})).items():
                 pictures.setdefault((name, benchmark), []).append({"run": i, "points": points})
-    return [
-        {"name": name, "benchmark": benchmark, "curves": curves} for (name, benchmark), curves in pictures.items()
-    ]
+    return [{"name": name, "benchmark": benchmark, "curves": curves} for (name, benchmark), curves in pictures.items()]
 
 
 def _read_sweep(samplings: Samplings) -> dict[str, list[dict[str, Any]]]:
