@@ -112,9 +112,9 @@ def sentence(against: dict[str, Interval], beyond: Interval, starts: Sequence[in
         return "Too few starts for an interval."
     many, one = (spell_interval(against[name]) for name in ("16 tries", "one try"))
     return (
-        f"Over {len(starts)} starts, and each model at its best, the dial at 0.65 differs from GRPO with the same dynamic "
-        f"sampling by {many} in 16 tries and by {one} in one try. Its F differs by {spell_interval(beyond)} from that of "
-        "the best mixture of GRPO with the start."
+        f"Over {len(starts)} starts, and each model at its best, the dial at 0.65 differs from GRPO with the same "
+        f"dynamic sampling by {many} in 16 tries and by {one} in one try. Its F differs by {spell_interval(beyond)} "
+        "from that of the best mixture of GRPO with the start."
     )
 
 
