@@ -142,9 +142,11 @@ def at_temperature_one(run: Run) -> tuple[float, float, float]:
     return float(run.solved(JUDGE, "t1", 1).mean()), float(run.solved(JUDGE, "t1", 16).mean()), float(distinct)
 
 
-def tries_needed(run: Run, solved: float) -> float:
-    """Return how many tries at the best samplings solve the share `solved`, interpolated; infinity if 16 do not."""
-    curve = [0.0, *(best(run, k).value for k in range(1, 17))]
+def tries_needed(curve: list[float], solved: float) -> float:
+    """Return how many tries solve the share `solved`, interpolated; infinity if 16 do not.
+
+    `curve` has the share that is solved in 0 to 16 tries.
+    """
     for k in range(1, 17):
         if curve[k] >= solved:
             return k - 1 + (solved - curve[k - 1]) / (curve[k] - curve[k - 1])

@@ -17,10 +17,11 @@ from experiments.lab.runs import ROOT
 from experiments.lab.tables import markdown_table
 
 FOLDER = ROOT / "experiments/results/dial"
-PAGE, PICTURE = ROOT / "experiments/results/results3.md", ROOT / "experiments/results/dial.png"
+PAGE, PICTURE = ROOT / "experiments/results/results3.md", ROOT / "docs/dial.png"
 TEXT = Path(__file__).with_name("results3.md.in")
 BASELINE = "baseline"
 DIAL = "dial 0.65"
+MIXTURE = "baseline mixed with the start"
 LEVELS = {"long": (0.5, 0.65, 0.8), "short": (0.5, 0.65, 0.8, 0.95)}
 TABLE = ("greedy", "t0.25", "t0.5", "t0.75", "t1")
 """The samplings of the table of all methods, for the methods and for the baseline."""
@@ -130,10 +131,22 @@ def prices(regime: Regime, levels: Sequence[float]) -> str:
     if not starts:
         return NOT_RUN
     rows = [[BASELINE, "", *absolute(regime, BASELINE, starts, SOLVED)], [START, "", *against(regime, START, starts)]]
+    rows.append([MIXTURE, "", *mixed(regime, starts)])
     rows += [[arm, held(regime, arm, starts), *against(regime, arm, starts)] for arm in arms]
     if len(levels) > 1:
         rows.append(["slope, for 0.1 of the level", "", *slopes(regime, levels, starts)])
     return f"{len(starts)} starts.\n\n" + markdown_table(["arm", "held", *SOLVED], rows)
+
+
+def mixed(regime: Regime, starts: Sequence[int]) -> list[str]:
+    """Return what the best mixture of the baseline with its start gains over the baseline alone, as table cells."""
+    pairs = list(zip(regime.of(BASELINE, starts), regime.of(START, starts), strict=True))
+    cells = []
+    for name, k in (("one try", 1), ("16 tries", 16)):
+        gains = [100 * best_mixture(run, start, k).value - SOLVED[name](run, start) for run, start in pairs]
+        cells.append(cell(over_starts(gains)))
+    frontiers = [100 * (mixture_frontier(run, start) - frontier(run)) for run, start in pairs]
+    return [*cells, cell(over_starts(frontiers)), *[""] * (len(SOLVED) - 3)]
 
 
 def absolute(regime: Regime, arm: str, starts: Sequence[int], measures: dict[str, Measure]) -> list[str]:
@@ -207,7 +220,7 @@ def hands(regime: Regime, arms: Sequence[str], than: str) -> str:
 
 def _published(regime: Regime, arms: Sequence[str], than: str = BASELINE) -> list[str]:
     """Return the arms that share a start with the arm `than`."""
-    return [arm for arm in arms if regime.starts(arm, than)]
+    return [arm for arm in arms if regime.starts(than if arm == MIXTURE else arm, than)]
 
 
 def compared(regime: Regime, arms: Sequence[str], than: str) -> str:
@@ -241,12 +254,13 @@ def one_table(regime: Regime) -> str:
 def needed(regime: Regime, arms: Sequence[str]) -> str:
     """Return a table of how many tries each arm needs to solve what the baseline solves in 4, 8 and 16."""
     rows = []
-    for arm in _published(regime, [START, *arms]):
-        starts = regime.starts(arm, BASELINE)
-        runs = list(zip(regime.of(arm, starts), regime.of(BASELINE, starts), strict=True))
+    for arm in _published(regime, [START, MIXTURE, *arms]):
+        starts = regime.starts(BASELINE) if arm == MIXTURE else regime.starts(arm, BASELINE)
+        curves = [_solved_by_tries(regime, arm, start) for start in starts]
         cells = []
         for k in (4, 8, 16):
-            found = [analysis.tries_needed(run, best(baseline, k).value) for run, baseline in runs]
+            goals = [best(baseline, k).value for baseline in regime.of(BASELINE, starts)]
+            found = [analysis.tries_needed(curve, goal) for curve, goal in zip(curves, goals, strict=True)]
             beyond = sum(map(math.isinf, found))
             interval = over_starts([one for one in found if math.isfinite(one)])
             text = f"{interval.mean:.1f}" if interval.starts else ""
@@ -256,6 +270,15 @@ def needed(regime: Regime, arms: Sequence[str]) -> str:
         rows.append([arm, len(starts), *cells])
     head = ["solved by the baseline in", "starts", "4 tries", "8 tries", "16 tries"]
     return markdown_table(head, rows) if rows else NOT_RUN
+
+
+def _solved_by_tries(regime: Regime, arm: str, start: int) -> list[float]:
+    """Return the share of test problems that an arm, or the baseline's mixture, solves in 0 to 16 tries."""
+    begun = regime.of(START, [start])[0]
+    if arm == MIXTURE:
+        baseline = regime.of(BASELINE, [start])[0]
+        return [0.0, *(best_mixture(baseline, begun, k).value for k in range(1, 17))]
+    return [0.0, *(best(regime.of(arm, [start])[0], k).value for k in range(1, 17))]
 
 
 def mixtures(regime: Regime, arms: Sequence[str]) -> str:
