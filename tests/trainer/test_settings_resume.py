@@ -54,7 +54,8 @@ SETTINGS = [
     {"adam_beta1": 0.5, "adam_beta2": 0.9, "adam_epsilon": 1e-6, "weight_decay": 0.1},
     {"max_grad_norm": 0.1, "average_tokens_across_devices": False},
     {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": False}},
-    # Newer names of the two fields above, which old versions of Transformers lack. TRL passes `every_n_layers` to torch, which refuses it.
+    # Newer names of these two fields; old versions of Transformers lack them. TRL passes `every_n_layers` to torch,
+    # which refuses it.
     {"activation_checkpointing": True, "activation_checkpointing_kwargs": {"use_reentrant": False}},
     {"neftune_noise_alpha": 5.0},
     {"torch_empty_cache_steps": 1},
