@@ -146,8 +146,11 @@ def trainer_of(
         **SCHEDULES[schedule],
         **(settings or {}),
     )
+    # A large random model is made within a second on the GPU, and within a minute on the CPU.
+    with torch.device("cpu" if on_cpu else "cuda"):
+        model = tiny_qwen2(tokenizer, vocab_size=vocabulary, **sizes)
     trainer = trainer_class(
-        model=tiny_qwen2(tokenizer, vocab_size=vocabulary, **sizes),
+        model=model,
         reward_funcs=reward,
         args=args,
         train_dataset=Dataset.from_dict({"prompt": ["1+1="] * PROMPTS}),

@@ -195,8 +195,10 @@ def train(
     meter = Meter(passes, lambda: [now(), operations.get_total_flops() if operations else 0, seen[0]])
     tokenizer = tiny_tokenizer()
     with tempfile.TemporaryDirectory() as folder:
+        with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+            model = tiny_qwen2(tokenizer, **SIZES)
         trainer = trainer_class(
-            tiny_qwen2(tokenizer, **SIZES),
+            model,
             reward_funcs=lambda completions, **_: [float(len(text) % 2) for text in completions],
             args=(SteerGRPOConfig if trainer_class is SteerGRPOTrainer else GRPOConfig)(
                 folder,

@@ -8,8 +8,8 @@ from support import ROOT, processes
 
 SCRIPT = ROOT / "benchmarks/gpu.py"
 # One of each kind: the others call the same functions with another method.
-PARTS = ["sensitivity", "off_is_exact", "selection", "bf16", "overhead_steer", "without_padding"]
-PARTS += ["smollm2_held_at_half"]
+PARTS = ["sensitivity", "off_is_exact", "selection", "bf16", "overhead", "without_padding"]
+PARTS += ["smollm2_held"]
 WITH_VLLM = ["vllm_none"] if find_spec("vllm") is None else []  # where it is missing it is named
 
 
