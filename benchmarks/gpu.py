@@ -349,8 +349,8 @@ def everywhere(tiny: bool) -> dict[str, Any]:
 def held_entropy(level: float | None, tiny: bool) -> list[Row]:
     """Train SmolLM2-135M-Instruct to name the largest of three numbers, and report reward and entropy.
 
-    The entropy is held at the share `level` of its initial value; with `None`, plain GRPO is used. vLLM generates if it
-    is installed.
+    The entropy is held at the share `level` of its initial value. With `None`, plain GRPO is used. If vLLM is
+    installed, it generates.
     """
     import random
     import re
