@@ -281,6 +281,41 @@ def _solved_by_tries(regime: Regime, arm: str, start: int) -> list[float]:
     return [0.0, *(best(regime.of(arm, [start])[0], k).value for k in range(1, 17))]
 
 
+def at_each_temperature(regime: Regime) -> str:
+    """Return a table of the dial at 0.65 against the baseline, both with the same sampling."""
+    starts = regime.starts(DIAL, BASELINE)
+    pairs = list(zip(regime.of(DIAL, starts), regime.of(BASELINE, starts), strict=True))
+    rows = []
+    for sampling in pairs[0][0].samplings if pairs else ():
+        cells = []
+        for k in (1, 16):
+            if pairs[0][0].counts[analysis.JUDGE][sampling].samples < k:
+                cells.append("")
+                continue
+            solved = [[run.solved(analysis.JUDGE, sampling, k).mean() for run in pair] for pair in pairs]
+            cells.append(cell(over_starts([100 * (dial - baseline) for dial, baseline in solved])))
+        rows.append([sampling.removeprefix("t"), *cells])
+    return markdown_table(["temperature of both", "one try", "16 tries"], rows) if rows else NOT_RUN
+
+
+def two_baselines(regime: Regime) -> str:
+    """Return a sentence that compares the dial with the best mixture of two baselines, of a start and of the next."""
+    starts = regime.starts(DIAL, BASELINE)
+    if len(starts) < 2:
+        return ""
+    baselines = regime.of(BASELINE, starts)
+    others = baselines[1:] + baselines[:1]
+    dials = regime.of(DIAL, starts)
+    differences = [
+        100 * (frontier(dial) - mixture_frontier(baseline, other))
+        for dial, baseline, other in zip(dials, baselines, others, strict=True)
+    ]
+    return (
+        "Not registered: two models of the baseline, each with its own start, mixed in the same way. F of the dial at "
+        f"0.65 differs from theirs by {spell_interval(over_starts(differences))}."
+    )
+
+
 def mixtures(regime: Regime, arms: Sequence[str]) -> str:
     """Return a table of F for each arm and for its best mixture with the start model.
 
@@ -403,6 +438,8 @@ def tables(folder: Path) -> dict[str, str]:
         "one table": one_table(short),
         "long needed": needed(long, others),
         "short needed": needed(short, of_short),
+        "at each temperature": at_each_temperature(long),
+        "two baselines": two_baselines(long),
         "long mixtures": mixtures(long, others),
         "short mixtures": mixtures(short, of_short),
         "on the way": on_the_way(folder),
