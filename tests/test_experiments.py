@@ -95,7 +95,7 @@ def test_the_page_is_what_another_script_finds(tmp_path):
             write(tmp_path / "long", arm, start, lambda split, sampling, share=share: share * (1 + (sampling == "t1")))
     write(tmp_path / "long", "dial 0.8", 45, lambda split, sampling: 0.9)  # of a start that lacks the other arms
     wrong, equal = dial_recomputed.check(page.page(tmp_path), tmp_path)
-    assert wrong == [] and equal == 3 + 2 * 7 + 4 * 7 + 7 * 3
+    assert wrong == [] and equal == 3 + 2 * 7 + 4 * 7 + 7 * 3 + 7 * 3
     changed = page.page(tmp_path).replace("+", "+1", 40)
     assert dial_recomputed.check(changed, tmp_path)[0]
 

@@ -204,6 +204,18 @@ def over_starts(values: list[float]) -> Interval:
     return Interval(mean, mean - half, mean + half, p, len(found))
 
 
+def over_pairs(values: dict[tuple[int, int], float]) -> Interval:
+    """Return the interval of values that have one number per pair of starts, by the jackknife over starts."""
+    starts = sorted({start for pair in values for start in pair})
+    mean = float(np.mean(list(values.values())))
+    without = [np.mean([value for pair, value in values.items() if start not in pair]) for start in starts]
+    count = len(starts)
+    error = float(np.sqrt((count - 1) / count * np.sum((np.array(without) - np.mean(without)) ** 2)))
+    half = float(stats.t.ppf(0.975, count - 1)) * error
+    p = float(2 * stats.t.sf(abs(mean) / error, count - 1)) if error else float(mean == 0)
+    return Interval(mean, mean - half, mean + half, p, count)
+
+
 def holm(p_values: dict[str, float]) -> dict[str, float]:
     """Return p-values corrected by Holm's method."""
     corrected: dict[str, float] = {}

@@ -6,6 +6,7 @@ python -m experiments.dial.page
 import math
 import sys
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from pathlib import Path
 
 from experiments.dial import analysis
@@ -298,22 +299,30 @@ def at_each_temperature(regime: Regime) -> str:
     return markdown_table(["temperature of both", "one try", "16 tries"], rows) if rows else NOT_RUN
 
 
-def two_baselines(regime: Regime) -> str:
-    """Return a sentence that compares the dial with the best mixture of two baselines, of a start and of the next."""
+def pairs_of_models(regime: Regime) -> str:
+    """Return a table that compares one or two models of the dial with two of the baseline, for pairs of starts."""
     starts = regime.starts(DIAL, BASELINE)
-    if len(starts) < 2:
-        return ""
-    baselines = regime.of(BASELINE, starts)
-    others = baselines[1:] + baselines[:1]
-    dials = regime.of(DIAL, starts)
-    differences = [
-        100 * (frontier(dial) - mixture_frontier(baseline, other))
-        for dial, baseline, other in zip(dials, baselines, others, strict=True)
-    ]
-    return (
-        "Not registered: two models of the baseline, each with its own start, mixed in the same way. F of the dial at "
-        f"0.65 differs from theirs by {spell_interval(over_starts(differences))}."
-    )
+    if len(starts) < 3:
+        return NOT_RUN
+    dials, baselines = regime.of(DIAL, starts), regime.of(BASELINE, starts)
+    measures: dict[str, Callable[[list[float]], float]] = {
+        "2 tries": lambda solved: solved[1],
+        "16 tries": lambda solved: solved[-1],
+        "F": lambda solved: sum(solved) / len(solved),
+    }
+    one, two, ours = {}, {}, {}
+    for pair in combinations(range(len(starts)), 2):
+        alone = [[best(dials[i], k).value for k in TRIES] for i in pair]
+        one[pair] = [sum(solved) / 2 for solved in zip(*alone, strict=True)]
+        two[pair] = [best_mixture(*(baselines[i] for i in pair), k).value for k in TRIES]
+        ours[pair] = [best_mixture(*(dials[i] for i in pair), k).value for k in TRIES]
+    rows = []
+    for name, found in (("one of the dial", one), ("two of the dial", ours)):
+        differences = [
+            {pair: 100 * (measure(found[pair]) - measure(two[pair])) for pair in two} for measure in measures.values()
+        ]
+        rows.append([name, *(cell(analysis.over_pairs(values)) for values in differences)])
+    return markdown_table(["models, less two of the baseline", *measures], rows)
 
 
 def mixtures(regime: Regime, arms: Sequence[str]) -> str:
@@ -433,13 +442,14 @@ def tables(folder: Path) -> dict[str, str]:
         "short prices": prices(short, LEVELS["short"]),
         "hands": hands(short, [arm for arm in hold if arm != "C2 0.65"], "C2 0.65"),
         "long placebo": hands(long, ["placebo 0.65"], DIAL),
+        "long against the baseline": compared(long, ["C2 0.65", "F-GRPO", "placebo 0.65"], BASELINE),
         "long against the dial": compared(long, ["C2 0.65", "F-GRPO", "placebo 0.65"], DIAL),
         "difficulty": compared(short, difficulty, DIAL),
         "one table": one_table(short),
         "long needed": needed(long, others),
         "short needed": needed(short, of_short),
         "at each temperature": at_each_temperature(long),
-        "two baselines": two_baselines(long),
+        "pairs of models": pairs_of_models(long),
         "long mixtures": mixtures(long, others),
         "short mixtures": mixtures(short, of_short),
         "on the way": on_the_way(folder),
