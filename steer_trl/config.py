@@ -18,7 +18,7 @@ from steer_trl.options.trl import entropy_target_complaints
 from steer_trl.redact import allow_texts, select_public
 from steer_trl.shaping import SHAPERS, Shaper, find_shaper
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
-from steer_trl.shaping.hold import HELD_BY, hold_conflicts
+from steer_trl.shaping.hold import hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
 from steer_trl.shaping.start_entropy import ENOUGH_GROUPS
 from steer_trl.validation import as_tuple, refuse
@@ -27,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 DEFAULT = "steer"
 """The method of a run that sets neither `advantage_shaping` nor `hold_entropy`."""
+
+DEFAULT_WITH_HOLD = "stare"
+"""The method of a run that sets `hold_entropy` and not `advantage_shaping`."""
 
 LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
@@ -53,7 +56,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     def __post_init__(self) -> None:
         is_chosen_for_user = self.advantage_shaping is None
         if is_chosen_for_user:
-            self.advantage_shaping = DEFAULT if self.hold_entropy is None else list(HELD_BY)
+            self.advantage_shaping = DEFAULT if self.hold_entropy is None else DEFAULT_WITH_HOLD
         # TRL's checks come later because they look for devices. A misspelt method should be reported before that.
         complaints = self._name_complaints() + self._text_complaints()
         refuse(complaints + single_complaints(self), "SteerGRPOConfig")

@@ -22,7 +22,7 @@ from steer_trl.shaping.start_entropy import ENOUGH_GROUPS
 def test_the_readme_script_warns_of_nothing(tmp_path, caplog):
     *_, script = settings_of_snippets()
     args = SteerGRPOConfig(**script | ON_CPU, output_dir=str(tmp_path))
-    assert args.shaping_names == ("f_grpo", "stare")
+    assert args.shaping_names == ("stare",)
     assert args.groups_per_rollout >= ENOUGH_GROUPS
     (line,) = [record.getMessage() for record in caplog.records]
     assert str(args.advantage_shaping) in line

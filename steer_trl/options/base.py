@@ -145,7 +145,7 @@ class ShapingConfig(GRPOConfig):
         None | str | list[str],  # noqa: RUF036  # Transformers' parser reads this order only
         Setting(
             "Name of a method, such as 'steer' or 'stare'; 'none' (exactly GRPO); the import path of a custom method; "
-            "or a list of several. Unset: 'steer', or with hold_entropy ['f_grpo', 'stare']."
+            "or a list of several. Unset: 'steer', or with hold_entropy 'stare'."
         ),
     ] = None
     shaping_scope: Annotated[

@@ -22,10 +22,6 @@ from steer_trl.validation import check_interval
 
 logger = logging.getLogger(__name__)
 
-HELD_BY = ("f_grpo", "stare")
-"""The default methods of a run with `hold_entropy`. F-GRPO gives hard problems more weight. STARE weights
-tokens, and `hold_entropy` adjusts STARE's strength."""
-
 
 class HoldEntropy:
     """The controller of `hold_entropy`, which adjusts the strength of one method."""

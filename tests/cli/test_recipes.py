@@ -127,7 +127,7 @@ def test_no_recipe_unsets_what_another_has_set():
 def test_a_recipe_of_ours_is_the_measured_setting(name):
     found = found_in(name)
     measured = {
-        **{"advantage_shaping": ["f_grpo", "stare"], "stare_variant": "C2", "stare_gate": "none"},
+        **{"advantage_shaping": "stare", "stare_variant": "C2", "stare_gate": "none"},
         **{"hold_entropy": 0.65},
         **{"dynamic_sampling": "resample", "dynamic_sampling_surplus": "keep", "dynamic_sampling_factor": 1},
         **{"epsilon": 0.2, "epsilon_high": 0.28, "loss_type": "dapo", "beta": 0.0, "num_generations": 8},

@@ -47,9 +47,9 @@ def of(**settings):
 class TestOneSetting:
     def test_the_default_methods_are_reported(self, caplog):
         args = of(hold_entropy=0.5)
-        assert (args.advantage_shaping, args.stare_variant, args.stare_gate) == (["f_grpo", "stare"], "C2", "none")
-        assert caplog.text.count("advantage_shaping=['f_grpo', 'stare']") == 1
-        _, stare = make_shapers(args).values()
+        assert (args.advantage_shaping, args.stare_variant, args.stare_gate) == ("stare", "C2", "none")
+        assert caplog.text.count("advantage_shaping='stare'") == 1
+        (stare,) = make_shapers(args).values()
         assert set(stare.operations) == {"amplify_high_positive", "attenuate_high_negative"}
         again = SteerGRPOConfig(output_dir="unused", **select_settings(args) | ON_CPU)
         assert select_settings(again) == select_settings(args)  # what the card states makes the same run

@@ -124,7 +124,7 @@ class TestInTraining:
 def test_a_run_states_at_its_start_what_acts(tmp_path):
     held = {"hold_entropy": 0.65, "hold_entropy_final": 0.25, "dynamic_sampling": "resample", "num_iterations": 2}
     assert acting(args(tmp_path, **held)) == (
-        "advantage_shaping f_grpo, stare; entropy held near 0.65 of the initial one, falling to 0.25; dynamic "
+        "advantage_shaping stare; entropy held near 0.65 of the initial one, falling to 0.25; dynamic "
         "sampling resample; a rollout of 8 prompts x 8 completions for 8 steps"
     )
     none = acting(args(tmp_path, advantage_shaping="none"))
