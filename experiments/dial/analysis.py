@@ -21,6 +21,8 @@ from scipy import stats
 from experiments.lab.published import entropies_of, read_counts
 
 TRIES = (1, 2, 4, 8, 16)
+TOLERANCE = 0.1
+"""Largest relative distance between the entropy and its level at which the level counts as held."""
 CHOOSE, JUDGE = "validation", "test"
 Array = NDArray[np.float64]
 
@@ -161,7 +163,12 @@ def entropy_share(run: Run) -> float:
 def is_held(run: Run) -> bool | None:
     """Return whether the entropy in the second half is within 10 % of its target; `None` without a target."""
     targets = [one for one in run.record["rollouts"].get("hold_entropy/target", ()) if one is not None]
-    return bool(abs(_late_entropy(run) / targets[-1] - 1) <= 0.1) if targets else None
+    return bool(abs(_late_entropy(run) / targets[-1] - 1) <= TOLERANCE) if targets else None
+
+
+def is_near(run: Run, level: float) -> bool:
+    """Return whether the entropy in the second half is within 10 % of this share of the initial entropy."""
+    return abs(entropy_share(run) / level - 1) <= TOLERANCE
 
 
 def _entropies(run: Run) -> list[float]:

@@ -14,6 +14,7 @@ from experiments.dial.analysis import TRIES, Interval, Run, best, best_mixture, 
 from experiments.dial.picture import draw
 from experiments.dial.plan import jobs_of, read_plan
 from experiments.dial.regime import START, Regime
+from experiments.dial.runs import HELD
 from experiments.lab.runs import ROOT
 from experiments.lab.tables import markdown_table
 
@@ -201,9 +202,7 @@ def hands(regime: Regime, arms: Sequence[str], than: str) -> str:
     rows = []
     for arm in _published(regime, arms, than):
         starts = [
-            n
-            for n in regime.starts(arm, than)
-            if all(analysis.is_held(run) is not False for name in (arm, than) for run in regime.of(name, [n]))
+            n for n in regime.starts(arm, than) if all(map(_holds, [*regime.of(arm, [n]), *regime.of(than, [n])]))
         ]
         for measure, of_arm in found.items():
             of_arm[arm] = difference(regime, arm, than, SOLVED[measure], starts)
@@ -217,6 +216,12 @@ def hands(regime: Regime, arms: Sequence[str], than: str) -> str:
             row.append(cell(of_arm[row[0]]) + p)
     head = ["arm", "starts where both held", "held", *(f"{name} less {than}" for name in found)]
     return markdown_table(head, rows) if rows else NOT_RUN
+
+
+def _holds(run: Run) -> bool:
+    """Return whether a hand held its level. A KL penalty has no target, so its entropy is compared with the level."""
+    verdict = analysis.is_held(run)
+    return analysis.is_near(run, HELD) if verdict is None else verdict
 
 
 def _published(regime: Regime, arms: Sequence[str], than: str = BASELINE) -> list[str]:
@@ -264,10 +269,12 @@ def needed(regime: Regime, arms: Sequence[str]) -> str:
             found = [analysis.tries_needed(curve, goal) for curve, goal in zip(curves, goals, strict=True)]
             beyond = sum(map(math.isinf, found))
             interval = over_starts([one for one in found if math.isfinite(one)])
-            text = f"{interval.mean:.1f}" if interval.starts else ""
+            parts = [f"{interval.mean:.1f}"] if interval.starts else []
             if interval.starts > 1:
-                text += f" ({interval.low:.1f} to {interval.high:.1f})"
-            cells.append(text + (f", not in 16: {beyond} of {len(found)}" if beyond else ""))
+                parts[0] += f" ({interval.low:.1f} to {interval.high:.1f})"
+            if beyond:
+                parts.append(f"not in 16: {beyond} of {len(found)}")
+            cells.append(", ".join(parts))
         rows.append([arm, len(starts), *cells])
     head = ["solved by the baseline in", "starts", "4 tries", "8 tries", "16 tries"]
     return markdown_table(head, rows) if rows else NOT_RUN

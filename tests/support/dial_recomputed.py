@@ -3,8 +3,9 @@
     python tests/support/dial_recomputed.py
 
 It shares no line with the analysis, and reads the page itself: every number of the registered comparison, of the price
-lists, of the tries needed (but for the mixture) and of the mixtures must be the one that is found here, to its printed
-digits. Exits 1 if one is not, or if a row is missing.
+lists, of the arms against another arm, of the one table, of equal temperatures, of the tries needed (but for the
+mixture) and of the mixtures must be the one that is found here, to its printed digits. Exits 1 if one is not, or if a
+row is missing.
 """
 
 import json
@@ -46,6 +47,24 @@ def failures(run, sampling, split, k):
     """Return that probability of each problem."""
     samples, correct, _ = run[sampling][split]
     return [fails(samples, count, k) for count in correct]
+
+
+def read_entropies(path):
+    """Return the entropy of each rollout with the tokens generated so far, and the last target, if any."""
+    rollouts = json.loads(path.read_text())["rollouts"]
+    entropies = rollouts.get("rollout_entropy", rollouts["entropy"])
+    pairs = [pair for pair in zip(rollouts["generated_tokens"], entropies, strict=True) if pair[1] is not None]
+    targets = [one for one in rollouts.get("hold_entropy/target", []) if one is not None]
+    return pairs, targets[-1] if targets else None
+
+
+def holds(path, level=0.65):
+    """Return whether the entropy of the second half of a run is within a tenth of its target, or of the level."""
+    pairs, target = read_entropies(path)
+    if target is None:
+        target = level * mean([entropy for _, entropy in pairs[:4]])
+    late = mean([entropy for tokens, entropy in pairs if tokens > pairs[-1][0] / 2])
+    return abs(late / target - 1) <= 0.1
 
 
 def mean(values):
@@ -114,6 +133,33 @@ def interval(values):
         return [middle]
     spread = math.sqrt(sum((one - middle) ** 2 for one in values) / (len(values) - 1))
     return [middle, T[len(values) - 1] * spread / math.sqrt(len(values))]
+
+
+def p_value(values):
+    """Return the two-sided p of Student's t for a mean of 0, by Simpson's rule over the density."""
+    if len(values) < 2:
+        return 1.0
+    middle, freedom = mean(values), len(values) - 1
+    error = math.sqrt(sum((one - middle) ** 2 for one in values) / freedom / len(values))
+    if error == 0:
+        return float(middle == 0)
+    log_scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - 0.5 * math.log(freedom * math.pi)
+    steps = 20_000
+    width = abs(middle) / error / steps
+    total = 0.0
+    for i in range(steps + 1):
+        weight = 1 if i in (0, steps) else 4 if i % 2 else 2
+        total += weight * math.exp(log_scale - (freedom + 1) / 2 * math.log1p((i * width) ** 2 / freedom))
+    return 1 - 2 * total * width / 3
+
+
+def correct_by_holm(p_values):
+    """Return p-values by name, corrected by Holm's method."""
+    corrected, largest = {}, 0.0
+    for rank, name in enumerate(sorted(p_values, key=p_values.get)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[name]))
+        corrected[name] = largest
+    return corrected
 
 
 def is_rounded(printed, numbers):
@@ -236,10 +282,91 @@ def check(page, folder):
             for column, k in enumerate((4, 8, 16), 2):
                 goals = [best(baseline, k) for _, baseline in pairs]
                 found = [needed(curve, goal) for curve, goal in zip(curves, goals, strict=True)]
-                middle, half = interval([one for one in found if one is not None])
+                reached = [one for one in found if one is not None]
+                if not reached:
+                    continue
+                middle, *half = interval(reached)
+                bounds = [middle - half[0], middle + half[0]] if half else []
                 printed = row[column].partition(", not")[0]
-                compare(f"{name}, {row[0]}, tries for {k}", printed, [middle, middle - half, middle + half])
+                compare(f"{name}, {row[0]}, tries for {k}", printed, [middle, *bounds])
+    regimes = {"long": long, "short": short}
+    check_against(page, regimes, compare)
+    check_one_table(page, short, compare)
+    check_temperatures(page, long, compare)
     return wrong, equal
+
+
+def check_against(page, regimes, compare):
+    """Check the tables that compare arms with one other arm."""
+    for heading, name in (("How it is held", "long"), ("Difficulty", "short")):
+        for table in tables(page, heading):
+            than = table[0][3].partition(" less ")[2]
+            if table[0][3].startswith("one try"):
+                regime = regimes[name]
+                for row in table[2:]:
+                    starts = regime.starts(row[0], than)
+                    for i, printed in enumerate(row[3:]):
+                        found = [regime.value(row[0], n, i) - regime.value(than, n, i) for n in starts]
+                        compare(f"{heading}, {row[0]}, {table[0][i + 3]}", printed, interval(found))
+            else:
+                check_hands(table, regimes["short" if than == "C2 0.65" else "long"], than, compare)
+
+
+def check_hands(table, regime, than, compare):
+    """Check a table of hands, whose arms are compared where both they and the arm `than` held the level."""
+    for column, i in ((3, 2), (4, 0)):
+        found = {}
+        for row in table[2:]:
+            both = [n for n in regime.starts(row[0], than) if all(holds(regime.path(a, n)) for a in (row[0], than))]
+            found[row[0]] = [regime.value(row[0], n, i) - regime.value(than, n, i) for n in both]
+        corrected = correct_by_holm({arm: p_value(values) for arm, values in found.items()})
+        for row in table[2:]:
+            values = found[row[0]]
+            place = f"hands, {row[0]}, {table[0][column]}"
+            printed, _, p = row[column].partition(" (p = ") if len(row) > column else ("", "", "")
+            compare(place, printed, interval(values) if values else [])
+            if len(values) > 1:
+                compare(f"{place}, p", p, [corrected[row[0]]])
+
+
+SAMPLINGS_OF_THE_TABLE = ("greedy", "t0.25", "t0.5", "t0.75", "t1")
+
+
+def check_one_table(page, regime, compare):
+    """Check the table of every method, for which each arm has the same samplings."""
+
+    def measures(arm, start):
+        run = regime.run(arm, start)
+        run = {name: run[name] for name in SAMPLINGS_OF_THE_TABLE}
+        tries = {k: 100 * best(run, k) for k in KS}
+        return [tries[1], tries[16], mean(list(tries.values())), mean(run["t1"]["test"][2])]
+
+    for table in tables(page, "Every method at its authors' constants"):
+        baseline = {}
+        starts = regime.starts("baseline", *(row[0] for row in table[2:]))
+        for row in table[2:]:
+            baseline |= {n: measures("baseline", n) for n in starts if n not in baseline}
+            found = [[a - b for a, b in zip(measures(row[0], n), baseline[n], strict=True)] for n in starts]
+            for i, printed in enumerate(row[3:]):
+                place = f"one table, {row[0]}, {table[0][i + 3]}"
+                compare(place, printed, interval([one[i] for one in found]))
+
+
+def check_temperatures(page, regime, compare):
+    """Check the differences at the same temperature."""
+    starts = regime.starts("dial 0.65", "baseline")
+    for table in tables(page, "One temperature for both"):
+        for row in table[2:]:
+            sampling = row[0] if row[0] == "greedy" else f"t{row[0]}"
+            for column, k in ((1, 1), (2, 16)):
+                if len(row) <= column or not row[column]:
+                    continue
+                solved = {
+                    arm: [100 * (1 - mean(failures(regime.run(arm, n), sampling, "test", k))) for n in starts]
+                    for arm in ("dial 0.65", "baseline")
+                }
+                found = [a - b for a, b in zip(solved["dial 0.65"], solved["baseline"], strict=True)]
+                compare(f"{row[0]}, {table[0][column]}", row[column], interval(found))
 
 
 def main():
