@@ -3,6 +3,7 @@
 import importlib
 import json
 import random
+import re
 
 import pytest
 import yaml
@@ -33,7 +34,7 @@ def test_the_claims_follow_from_the_published_files():
     assert (ROOT / "experiments/results/claims.md").read_text() == page.page(measured.Data.read())
 
 
-SAMPLINGS = {"greedy": 1, "t0.5": 16, "t1": 16}
+SAMPLINGS = {"greedy": 1, "t0.25": 16, "t0.5": 16, "t0.75": 16, "t1": 16}
 
 
 def record(draw, problems=30, **more):
@@ -95,9 +96,26 @@ def test_the_page_is_what_another_script_finds(tmp_path):
             write(tmp_path / "long", arm, start, lambda split, sampling, share=share: share * (1 + (sampling == "t1")))
     write(tmp_path / "long", "dial 0.8", 45, lambda split, sampling: 0.9)  # of a start that lacks the other arms
     wrong, equal = dial_recomputed.check(page.page(tmp_path), tmp_path)
-    assert wrong == [] and equal == 3 + 2 * 7 + 4 * 7 + 7 * 3 + 7 * 3
+    alone, against_others, hands, temperatures = 3 + 2 * 7 + 4 * 7 + 7 * 3 + 7 * 3, 2 * 3 * 7, 2, 9
+    assert wrong == [] and equal == alone + against_others + hands + temperatures
     changed = page.page(tmp_path).replace("+", "+1", 40)
     assert dial_recomputed.check(changed, tmp_path)[0]
+
+
+def test_another_script_reads_every_table_of_arms(tmp_path):
+    """Random counts of every arm of the short regime from three starts. One number of each table is changed."""
+    held = {"generated_tokens": [1, 2, 3, 4, 9, 10], "rollout_entropy": [1.0, 1.0, 1.0, 1.0, 0.6, 0.7]}
+    arms = {job.arm for job in plan.jobs_of(plan.read_plan()) if job.folder == "short"}
+    for start in (41, 42, 43):
+        for arm in {"start", *arms}:
+            share = random.Random(arm).uniform(0.1, 0.4)
+            write(tmp_path / "short", arm, start, lambda split, sampling, share=share: share, rollouts=held)
+    text = page.page(tmp_path)
+    assert dial_recomputed.check(text, tmp_path)[0] == []
+    for heading in ("How it is held", "Difficulty", "Every method at its authors' constants"):
+        before, after = text.split(f"\n## {heading}\n")
+        text = f"{before}\n## {heading}\n" + re.sub(r"\| ([+-])(\d)", r"| \g<1>1\2", after, count=1)
+    assert len(dial_recomputed.check(text, tmp_path)[0]) == 3
 
 
 @pytest.mark.skipif(not page.PAGE.exists(), reason="no run of protocol 3 is published yet")

@@ -98,7 +98,8 @@ def _numbers(column: str | list[int]) -> NDArray[np.int64]:
 def best(run: Run, k: int, samplings: tuple[str, ...] = (), judge: str = JUDGE) -> Best:
     """Return pass@k with the sampling that is best on the validation problems, out of `samplings` or all."""
     allowed = [name for name in samplings or run.samplings if run.counts[CHOOSE][name].samples >= k]
-    chosen = max(allowed, key=lambda name: run.solved(CHOOSE, name, k).mean())
+    # Equal means can differ in their last bit. Of equal ones the first counts.
+    chosen = max(allowed, key=lambda name: round(float(run.solved(CHOOSE, name, k).mean()), 12))
     return Best(float(run.solved(judge, chosen, k).mean()), chosen)
 
 
@@ -116,7 +117,7 @@ def best_mixture(run: Run, start: Run, k: int) -> Best:
         names, other_names = list(ours[CHOOSE]), list(others[CHOOSE])
         chooses = np.stack(list(ours[CHOOSE].values()))
         other_chooses = np.stack(list(others[CHOOSE].values()))
-        failed = chooses @ other_chooses.T / chooses.shape[1]
+        failed = np.round(chooses @ other_chooses.T / chooses.shape[1], 12)
         row, column = np.unravel_index(failed.argmin(), failed.shape)
         judged = ours[JUDGE][names[row]] * others[JUDGE][other_names[column]]
         options.append((failed.min(), 1 - float(judged.mean()), (m, names[row], other_names[column])))
