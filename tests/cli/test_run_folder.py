@@ -36,7 +36,7 @@ def test_resuming_goes_on_and_says_so(line, tmp_path, capsys):
     words = [*line[:-1], str(shutil.copytree(line[-1], tmp_path / "resumed"))]
     main(changed(words, resume_from_checkpoint="true", max_steps=3, save_steps=3, disable_tqdm="true"))
     said = capsys.readouterr().out
-    assert "resuming from checkpoint-2 at step 2 of 3\nstep 3/3  reward " in said and "step 1/3" not in said
+    assert "resuming at step 2 of 3\nstep 3/3  reward " in said and "step 1/3" not in said
     assert steps(words) == ["checkpoint-2", "checkpoint-3"]
 
 
@@ -55,14 +55,14 @@ def test_a_finished_run_is_left_as_it_is(line, capsys, value):
     before = contents(line[-1])
     main(changed(line, resume_from_checkpoint=value))
     said = capsys.readouterr().out
-    assert "already at step 2 of 2" in said and "Saved to" not in said and contents(line[-1]) == before
+    assert "resuming at step 2 of 2" in said and "Saved to" not in said and contents(line[-1]) == before
 
 
 def test_one_command_starts_and_resumes(line, tmp_path, capsys):
     words = [*line[:-1], str(tmp_path / "job")]
     main(changed(words, resume_from_checkpoint="auto", max_steps=1, save_steps=1))
     main(changed(words, resume_from_checkpoint="auto"))
-    assert "resuming from checkpoint-1 at step 1 of 2" in capsys.readouterr().out
+    assert "resuming at step 1 of 2" in capsys.readouterr().out
     assert steps(words) == ["checkpoint-1", "checkpoint-2"]
 
 
