@@ -15,9 +15,7 @@ import numpy as np
 Places = list[int]
 
 
-def assign(
-    lengths: Sequence[int], is_idle: Sequence[bool], ranks: int, micro_batches: int, is_even: bool = False
-) -> list[list[Places]]:
+def assign(lengths: Sequence[int], is_idle: Sequence[bool], ranks: int, micro_batches: int) -> list[list[Places]]:
     """Assign the completions to ranks and micro-batches. Return their indices for each rank and micro-batch.
 
     Args:
@@ -26,7 +24,6 @@ def assign(
         ranks: the number of processes; each gets equally many completions.
         micro_batches: the number of micro-batches on every rank. Except for those of idle completions, no micro-batch
             costs more (rows x longest row) than the largest one in TRL's own split.
-        is_even: whether each micro-batch must have equally many completions.
     """
     of_ranks = _take_turns(lengths, is_idle, ranks)
     rows = len(of_ranks[0])
@@ -34,8 +31,8 @@ def assign(
     most = size * max(lengths)
     active = max(sum(not is_idle[place] for place in own) for own in of_ranks)
     active_batches = min(active, micro_batches - 1)
-    if is_even or active == rows or active > active_batches * size:
-        return _cut_alike(of_ranks, lengths, micro_batches, most, is_even)
+    if active == rows or active > active_batches * size:
+        return _cut_alike(of_ranks, lengths, micro_batches, most)
     first = _cut_alike([own[:active] for own in of_ranks], lengths, active_batches, most)
     last = _cut_alike([own[active:] for own in of_ranks], lengths, micro_batches - active_batches, float("inf"))
     return [head + tail for head, tail in zip(first, last, strict=True)]
@@ -49,15 +46,13 @@ def _take_turns(lengths: Sequence[int], is_idle: Sequence[bool], ranks: int) -> 
     return [list(own) for own in zip(*laps, strict=True)]
 
 
-def _cut_alike(
-    of_ranks: list[Places], lengths: Sequence[int], parts: int, most: float, is_even: bool = False
-) -> list[list[Places]]:
+def _cut_alike(of_ranks: list[Places], lengths: Sequence[int], parts: int, most: float) -> list[list[Places]]:
     """Sort each rank's completions by length, and cut them into parts at the same places on all ranks."""
     if not parts:
         return [[] for _ in of_ranks]
     ordered = [sorted(own, key=lambda place: -lengths[place]) for own in of_ranks]
     longest = [max(lengths[place] for place in places) for places in zip(*ordered, strict=True)]
-    sizes = [len(longest) // parts] * parts if is_even else cut(longest, parts, most)
+    sizes = cut(longest, parts, most)
     ends = np.cumsum(sizes).tolist()
     return [[own[end - size : end] for size, end in zip(sizes, ends, strict=True)] for own in ordered]
 

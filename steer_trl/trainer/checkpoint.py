@@ -7,20 +7,17 @@ so that any checkpoint that TRL considers complete contains them.
 
 import json
 import logging
-import shutil
-import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate.utils import gather_object, send_to_device
-from datasets import Dataset, IterableDataset
+from datasets import IterableDataset
 from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from steer_trl.exceptions import CannotContinueError, InvalidValueError
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.system import write_whole
 from steer_trl.trainer.sampling.resample import Resampling
 from steer_trl.trainer.saved import ROLLOUT_FILE, STATE_FILE, read_state, read_tensors
@@ -35,7 +32,7 @@ from steer_trl.trainer.trl import (
 logger = logging.getLogger(__name__)
 
 SETTINGS = "settings"
-"""Key in `shaping_state.json` of the settings that should be the same when the run is resumed."""
+"""Key in `shaping_state.json` of the settings in `GEOMETRY`."""
 PROGRESS = "progress"
 """Key in `shaping_state.json` of the number of micro-batches trained on so far, and of their number per rollout.
 
@@ -43,11 +40,6 @@ Micro-batches are counted instead of optimizer steps, because steps may have dif
 """
 GEOMETRY = ("per_device_train_batch_size", "steps_per_generation", "num_generations", "num_iterations")
 """The settings that decide how a rollout is split into micro-batches."""
-OF_A_RUN = (
-    *("advantage_shaping", "hold_entropy", "hold_entropy_unit", "hold_entropy_final", "hold_entropy_decay_start"),
-    *(*GEOMETRY, "gradient_accumulation_steps"),
-)
-"""Settings that should not change when a run is resumed. If one has changed, a warning is logged."""
 
 
 class Checkpoints(TrainerCallback):
@@ -80,7 +72,7 @@ class Checkpoints(TrainerCallback):
         states = {name: state for name, part in self._parts.items() if (state := part.state_dict())}
         if trainer.args.should_save:
             progress = {"micro_batches": done, "per_rollout": steps_per_rollout(trainer)}
-            text = json.dumps({PROGRESS: progress, SETTINGS: _settings(trainer), **states}, indent=2)
+            text = json.dumps({PROGRESS: progress, SETTINGS: _find_geometry(trainer), **states}, indent=2)
             write_whole(folder / STATE_FILE, lambda path: path.write_text(text))
         if done % steps_per_rollout(trainer):
             rollout = micro_batches_of_rollout(trainer)
@@ -127,22 +119,13 @@ class Checkpoints(TrainerCallback):
     def _load(self, folder: Path) -> None:
         path = folder / STATE_FILE
         state = read_state(folder)
-        before, now = state.get(SETTINGS, {}), _settings(self._trainer)
-        changed = [name for name in before if before[name] != now.get(name)]
-        if changed:
-            texts = [f"{name} {before[name]!r}, now {now.get(name)!r}" for name in changed]
-            logger.warning("%s was saved by a run with other settings: %s.", folder, "; ".join(texts))
         for name, part in self._parts.items():
             if name in state:
-                try:
-                    part.load_state_dict(state[name])
-                except ValueError as error:
-                    raise InvalidValueError(f"{path}: {error}") from error
+                part.load_state_dict(state[name])
             elif part.state_dict():
                 logger.warning("%s has no state of %r: it starts from scratch, as in a first rollout.", path, name)
         if PROGRESS in state:
-            recut = [f"{name} must be {before[name]}, got {now[name]}" for name in changed if name in GEOMETRY]
-            _load_rollout(self._trainer, folder, recut, **state[PROGRESS])
+            _load_rollout(self._trainer, folder, state[SETTINGS], **state[PROGRESS])
         else:
             # The checkpoint was saved by TRL's own trainer, or contains only the weights.
             logger.warning(
@@ -151,41 +134,24 @@ class Checkpoints(TrainerCallback):
             )
 
 
-@contextmanager
-def name_full_disk(folder: Path) -> Iterator[None]:
-    """Raise one clear error if a checkpoint cannot be saved because the disk is full."""
-    try:
-        yield
-    except Exception as error:
-        text = "".join(traceback.format_exception(error))
-        # On another node, the folder may not exist. Reading its free space would then raise an error that hides the
-        # error of the training run.
-        free = shutil.disk_usage(folder).free if folder.is_dir() else None
-        is_full = (free is not None and free < 2**20) or "No space left" in text or "quota exceeded" in text
-        if not is_full or "in _save_checkpoint" not in text:
-            raise
-        left = "" if free is None else f", {free / 2**20:.0f} MiB are left"
-        raise CannotContinueError(
-            f"The disk of {folder} is full{left}. Earlier checkpoints are whole. Make room "
-            "(save_total_limit keeps only so many of them), and go on with resume_from_checkpoint='auto'."
-        ) from error
-
-
 def _sampler(dataloader: DataLoader) -> Any:
     """Return TRL's sampler from a data loader, including one that was split over several processes."""
     batches: Any = dataloader.batch_sampler
     return getattr(batches, "batch_sampler", batches).sampler
 
 
-def _settings(trainer: GRPOTrainer) -> dict[str, Any]:
-    args = trainer.args
-    rows = trainer.train_dataset
-    settings = {name: getattr(args, name) for name in OF_A_RUN} | {"advantage_shaping": list(args.shaping_names)}
-    settings["train_rows"] = len(rows) if isinstance(rows, Dataset) else None
-    return settings | {"num_processes": trainer.accelerator.num_processes}
+def _find_geometry(trainer: GRPOTrainer) -> dict[str, int]:
+    """Return the values of the settings in `GEOMETRY`."""
+    return {name: getattr(trainer.args, name) for name in GEOMETRY}
 
 
-def _load_rollout(trainer: GRPOTrainer, folder: Path, recut: list[str], micro_batches: int, per_rollout: int) -> None:
+def _load_rollout(
+    trainer: GRPOTrainer, folder: Path, geometry: dict[str, int], micro_batches: int, per_rollout: int
+) -> None:
+    """Continue after the saved number of micro-batches, if need be in the middle of the saved rollout. Collective.
+
+    `geometry` has the settings with which the rollout was split.
+    """
     # Between two rollouts, batch sizes may change.
     if micro_batches % per_rollout == 0:
         continue_rollout(trainer, micro_batches if per_rollout == steps_per_rollout(trainer) else 0)
@@ -198,10 +164,12 @@ def _load_rollout(trainer: GRPOTrainer, folder: Path, recut: list[str], micro_ba
             f"{path.name} or that of another process is not. Resume on as many processes as saved it, or from a "
             f"checkpoint between two rollouts, one without any {ROLLOUT_FILE.format(rank='*', ranks='*')}."
         )
-    if recut:
+    now = _find_geometry(trainer)
+    changed = [f"{name} must be {value}, got {now[name]}" for name, value in geometry.items() if now[name] != value]
+    if changed:
         raise InvalidValueError(
-            f"{folder} was saved in the middle of a rollout cut by other batch sizes: {', '.join(recut)}. Resume with "
-            "the same batch sizes, or from a checkpoint between two rollouts."
+            f"{folder} was saved in the middle of a rollout cut by other batch sizes: {', '.join(changed)}. Resume "
+            "with the same batch sizes, or from a checkpoint between two rollouts."
         )
     continue_rollout(trainer, micro_batches, send_to_device(read_tensors(path), trainer.accelerator.device))
 

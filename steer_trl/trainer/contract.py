@@ -8,8 +8,8 @@ training run checks whether it does (`checks/tripwire.py`).
 
 import inspect
 import logging
+import re
 from importlib.metadata import version
-from types import CodeType
 
 from transformers import Trainer
 from trl import GRPOTrainer
@@ -36,7 +36,7 @@ METHODS = {
 """Methods of `GRPOTrainer` that this package overrides or calls, and the arguments that it passes to them."""
 
 ATTRIBUTES = (
-    *("_step", "_buffered_inputs", "_metrics", "_pending_metrics", "_logs", "_pending_extra_logs", "_tokenizer"),
+    *("_step", "_buffered_inputs", "_metrics", "_pending_metrics", "_pending_extra_logs", "_tokenizer"),
     *("_entropy_window_stats", "_current_train_step_time", "num_generations", "num_iterations", "reward_weights"),
     *("reward_func_names", "epsilon_low", "epsilon_high", "loss_type", "importance_sampling_level"),
     *("temperature", "use_vllm", "vllm_generation", "generation_config", "generation_kwargs", "eos_token_ids"),
@@ -76,17 +76,7 @@ def broken_pieces() -> list[str]:
         if all(one.kind is not inspect.Parameter.VAR_KEYWORD for one in found.values()):
             missing = [argument for argument in METHODS[name].split() if argument not in found]
             broken += [f"argument {argument!r} of GRPOTrainer.{name}" for argument in missing]
-    mentioned = find_mentioned(GRPOTrainer)
-    broken += [f"attribute GRPOTrainer().{name}" for name in ATTRIBUTES if name not in mentioned]
+    parents = [parent for parent in GRPOTrainer.__mro__ if parent not in Trainer.__mro__]
+    names = set(re.findall(r"\w+", "".join(map(inspect.getsource, parents))))
+    broken += [f"attribute GRPOTrainer().{name}" for name in ATTRIBUTES if name not in names]
     return broken
-
-
-def find_mentioned(trainer_class: type) -> set[str]:
-    """Return every name in the code of a trainer's class and its parents, except Transformers' `Trainer`."""
-    parents = [parent for parent in trainer_class.__mro__ if parent not in Trainer.__mro__]
-    functions = [one for parent in parents for one in vars(parent).values() if inspect.isfunction(one)]
-    codes: list[CodeType] = [inspect.unwrap(one).__code__ for one in functions]
-    # The list grows during the loop, so that functions defined inside other functions are visited, too.
-    for code in codes:
-        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
-    return {name for code in codes for name in code.co_names}

@@ -4,20 +4,15 @@ TRL's `num_tokens` also counts the prompt of each completion. This count has onl
 ranks. It includes the groups that dynamic sampling drops, and excludes the tokens that a tool wrote.
 """
 
-import logging
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from steer_trl.shaping import HoldEntropy
 from steer_trl.trainer.checkpoint import PROGRESS
 from steer_trl.trainer.saved import read_state
 from steer_trl.trainer.trl import GRPOTrainer, count_written, log_total, micro_batches_done, steps_per_rollout
-from steer_trl.validation import is_within, read_from_state
-
-logger = logging.getLogger(__name__)
 
 
 class GeneratedTokens(TrainerCallback):
@@ -26,13 +21,10 @@ class GeneratedTokens(TrainerCallback):
     The count `total` is in the log and in every checkpoint.
     """
 
-    def __init__(self, trainer: GRPOTrainer, hold: HoldEntropy | None) -> None:
+    def __init__(self, trainer: GRPOTrainer) -> None:
         self._trainer = trainer
-        self._hold = hold
         self.total = 0
         self.was_spent = False
-        # In a resumed run, this is the share of the run that was done when its checkpoint was saved.
-        self._share = 0.0
 
     def count(self, generated: tuple[Any, ...]) -> None:
         """Add the tokens in the output of TRL's `_generate` to the count, except in an evaluation.
@@ -59,29 +51,14 @@ class GeneratedTokens(TrainerCallback):
         """
         state = self._trainer.state
         budget = self._trainer.args.max_generated_tokens
-        # The number of steps is 0 until training begins.
-        of_steps = state.global_step / state.max_steps if state.max_steps else 0.0
-        return min(max(of_steps, self.total / budget if budget else 0.0), 1.0)
+        of_steps = state.global_step / state.max_steps
+        of_tokens = self.total / budget if budget else 0.0
+        return min(max(of_steps, of_tokens), 1.0)
 
     def _is_spent(self, micro_batches: int) -> bool:
         """Return whether the budget is reached and the rollout that reached it has been trained on."""
         budget = self._trainer.args.max_generated_tokens
         return budget is not None and self.total >= budget and micro_batches % steps_per_rollout(self._trainer) == 0
-
-    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Warn if resuming with a different run length makes the target of `hold_entropy` jump."""
-        hold = self._hold
-        share = self.progress()
-        if hold is None or not self._share or share == 1:
-            return
-        before, now = hold.level(self._share), hold.level(share)
-        if before != now:
-            logger.warning(
-                "%.3g %% of the training was done when the checkpoint was saved, but this is %.3g %% of its current "
-                "length. The target of hold_entropy therefore moves from %.4g nats to %.4g at once. To keep it, "
-                "resume with the same max_steps, num_train_epochs and max_generated_tokens.",
-                *(100 * self._share, 100 * share, before, now),
-            )
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """End the run if its budget is spent.
@@ -95,15 +72,10 @@ class GeneratedTokens(TrainerCallback):
             control.should_evaluate |= args.eval_strategy != "no"
             control.should_save |= args.save_strategy != "no"
 
-    def state_dict(self) -> dict[str, float]:
-        """Return the count and the run's progress, or an empty dictionary before the first token."""
-        return {"total": self.total, "share": self.progress()} if self.total else {}
+    def state_dict(self) -> dict[str, int]:
+        """Return the count, or an empty dictionary before the first token."""
+        return {"total": self.total} if self.total else {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a saved count. Raises `ValueError` if it is not a number of tokens."""
-        state = state or {"total": 0}
-        share: Any = state.get("share")
-        self._share = share if is_within(share, "[0, 1]") else 0.0
-        self.total = read_from_state(
-            state, "total", lambda x: isinstance(x, int) and x >= 0, "a whole number >= 0 of tokens"
-        )
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continue from a saved count, or from 0 if `state` is empty."""
+        self.total = state.get("total", 0)

@@ -33,35 +33,32 @@ def whole_groups(
     count = len(rollout["advantages"])
     size = trainer.num_generations
     start = trainer.accelerator.process_index * count
-    seen = own = slice(start, start + count)
-    if "all_ranks" in reads:
-        seen = slice(0, count * trainer.accelerator.num_processes)
-    # If a group is spread over several ranks, some of its completions are on other ranks.
-    elif count % size:
-        seen = slice(start // size * size, -(-own.stop // size) * size)
+    own = slice(start, start + count)
+    # Some completions of a group may be on other ranks.
+    sees_all = "all_ranks" in reads or count % size != 0
 
     def fetch(tensor: Tensor) -> Tensor:
-        # Either all ranks return here or none does, as the collective calls below require.
-        if seen == own:
+        if not sees_all:
             return tensor
-        of_all_ranks = trainer.accelerator.gather(trainer.accelerator.pad_across_processes(tensor, dim=1))
-        # The rows are copied, so that the memory of all other rows can be freed.
-        return of_all_ranks[seen].clone()
+        return trainer.accelerator.gather(trainer.accelerator.pad_across_processes(tensor, dim=1))
 
     def fetch_mask(inputs: dict[str, Any]) -> Tensor:
         # The mask is converted so that only one byte per token is gathered.
         return fetch(loss_mask(inputs).to(torch.uint8)).bool()
 
+    rewards = total_reward(trainer, rewards_per_function)
+    if not sees_all:
+        rewards = rewards[own]
     groups = Rollout(
         num_generations=size,
         mask=fetch_mask(rollout),
         advantages=fetch(rollout["advantages"].unsqueeze(1)),
-        rewards=total_reward(trainer, rewards_per_function)[seen] if "rewards" in reads else None,
+        rewards=rewards if "rewards" in reads else None,
         logps=fetch(compared[OLD_LOGPS]) if "logps" in reads else None,
         entropies=fetch(compared[OLD_ENTROPIES]) if "entropies" in reads else None,
         response_mask=fetch_mask(compared) if compared is not rollout else None,
     )
-    return groups, slice(start - seen.start, start - seen.start + count)
+    return groups, own if sees_all else slice(0, count)
 
 
 def own_rows(trainer: GRPOTrainer, rollout: dict[str, Any]) -> Tensor:

@@ -17,6 +17,7 @@ OLD_ENTROPIES = "scored_per_token_entropies"
 OLD_SENSITIVITIES = "scored_per_token_sensitivities"
 ROWS = "rollout_rows"
 REWARDS = "rollout_rewards"
+EXPORT_STEP = "export_step"
 
 # Keys that `ordering.py` adds to each micro-batch. Their values are plain numbers, so that a checkpoint can hold them.
 TOKEN_SHARE = "share_of_tokens"

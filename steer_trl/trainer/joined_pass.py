@@ -3,20 +3,17 @@
 Each row's tokens are moved to the left: the prompt begins in column 0, and the completion follows directly. A pass is
 then only as wide as its longest row. In causal attention no token sees the columns to its right, so no mask is needed.
 The outputs are moved back to where TRL expects them. This is correct for rotary positions, which depend only on
-distances. With other positions, only the columns on the right that have no token are removed.
+distances.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from steer_trl.trainer.assignment import cut
-
-PER_TOKEN = {"input_ids", "attention_mask", "token_type_ids"}
-"""The inputs of a forward pass that have a value for every token. They are moved together with the tokens."""
 
 PassInputs = dict[str, Any]
 """The arguments of a forward pass except the model, under the names that TRL gives them."""
@@ -26,46 +23,27 @@ followed by other outputs.
 """
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How the rows of a model's passes may lie.
-
-    Attributes:
-        begins_left (`bool`): whether each row may begin in column 0. Otherwise the padding on its left stays.
-        is_even (`bool`): whether all passes must have equally many rows, except the last one.
-        multiple (`int`): the widths of passes are multiples of this.
-    """
-
-    begins_left: bool
-    is_even: bool
-    multiple: int
-
-    def round(self, width: int) -> int:
-        """Round `width` up to the multiple."""
-        return -(-width // self.multiple) * self.multiple
-
-
-def run_joined(forward_pass: ForwardPass, model: Any, inputs: PassInputs, layout: Layout) -> tuple[Any, ...]:
+def run_joined(forward_pass: ForwardPass, model: Any, inputs: PassInputs, multiple: int) -> tuple[Any, ...]:
     """Return the outputs of `forward_pass` on rows without padding.
 
-    The outputs `[B, T]` are 0 for padding tokens.
+    The outputs `[B, T]` are 0 for padding tokens. The widths of the passes are multiples of `multiple`.
     """
     mask = inputs["attention_mask"]
     completion_width = inputs["logits_to_keep"]
     prompt_width = mask.size(1) - completion_width
-    per_token = {name: inputs[name] for name in PER_TOKEN if inputs.get(name) is not None}
-    needs_mask = bool(inputs.get("compute_aux_loss")) or not layout.begins_left
-    begin, length = _find_tokens(mask, prompt_width, layout)
+    begin, length = _find_tokens(mask, prompt_width)
     of_prompt = prompt_width - begin
-    passes = _plan(length, of_prompt, inputs.get("batch_size"), layout)
+    passes = _plan(length, of_prompt, inputs.get("batch_size"), multiple)
     parts = []
     for rows, width, kept in passes:
         places = torch.arange(width, device=mask.device)
         columns = (begin[rows, None] + places).clamp(max=mask.size(1) - 1)
-        moved = {name: x[rows].gather(1, columns) for name, x in per_token.items()}
-        has_token = moved["attention_mask"] * (places < length[rows, None])
-        moved["attention_mask"] = has_token if needs_mask else torch.ones_like(has_token)
-        outputs = forward_pass(model, **inputs | moved | {"logits_to_keep": kept, "batch_size": None})
+        ids = inputs["input_ids"][rows].gather(1, columns)
+        has_token = mask[rows].gather(1, columns) * (places < length[rows, None])
+        # The loss of a router reads the mask.
+        joined_mask = has_token if inputs.get("compute_aux_loss") else torch.ones_like(has_token)
+        joined = {"input_ids": ids, "attention_mask": joined_mask, "logits_to_keep": kept, "batch_size": None}
+        outputs = forward_pass(model, **inputs | joined)
 
         tokens = torch.arange(completion_width, device=mask.device)
         sources = (of_prompt[rows, None] - (width - kept) + tokens).clamp(max=kept - 1)
@@ -83,44 +61,39 @@ def take_rows(inputs: PassInputs, rows: Tensor | slice) -> PassInputs:
     return {name: x[rows] if isinstance(x, Tensor) else x for name, x in inputs.items()}
 
 
-def _find_tokens(mask: Tensor, prompt_width: int, layout: Layout) -> tuple[Tensor, Tensor]:
+def _find_tokens(mask: Tensor, prompt_width: int) -> tuple[Tensor, Tensor]:
     """Return the first column and the number of columns to keep for each of B rows, both `[B]`."""
     # The column before a completion is kept even if the prompt is empty, because it predicts the first token.
-    first = mask.argmax(1).clamp(max=prompt_width - 1)
-    begin = first if layout.begins_left else torch.zeros_like(first)
+    begin = mask.argmax(1).clamp(max=prompt_width - 1)
     end = torch.where(mask.any(1), mask.size(1) - mask.flip(1).argmax(1), 0)
     # TRL's head needs at least two columns.
     return begin, (end - begin).clamp(min=2)
 
 
-def _plan(length: Tensor, of_prompt: Tensor, batch_size: int | None, layout: Layout) -> list[tuple[Tensor, int, int]]:
+def _plan(length: Tensor, of_prompt: Tensor, batch_size: int | None, multiple: int) -> list[tuple[Tensor, int, int]]:
     """Return the rows of each pass, its width, and the number of columns on which the head runs.
 
-    The longest rows come first. The CPU waits for the accelerator only once.
+    The longest rows come first. There are as many passes as if each of them had `batch_size` rows. The CPU waits for
+    the accelerator only once.
     """
     size = len(length)
     order = length.argsort(descending=True, stable=True)
     lengths, of_prompts = torch.stack([length, of_prompt])[:, order].tolist()
+    batch_size = min(batch_size or size, size)
+    sizes = cut(lengths, math.ceil(size / batch_size), batch_size * lengths[0])
     passes = []
     first = 0
-    for rows in order.split(_cut_rows(lengths, min(batch_size or size, size), layout.is_even)):
+    for rows in order.split(sizes):
         last = first + len(rows)
-        width = layout.round(lengths[first])
-        kept = layout.round(max(width - min(of_prompts[first:last]), 1))
+        width = _round_up(lengths[first], multiple)
+        kept = _round_up(max(width - min(of_prompts[first:last]), 1), multiple)
         passes.append((rows, width, min(kept, width - 1)))
         first = last
     return passes
 
 
-def _cut_rows(lengths: list[int], batch_size: int, is_even: bool) -> list[int]:
-    """Return the number of rows of each pass.
-
-    There are as many passes as if each of them had `batch_size` rows.
-    """
-    count = -(-len(lengths) // batch_size)
-    if is_even:
-        return [batch_size] * (count - 1) + [len(lengths) - batch_size * (count - 1)]
-    return cut(lengths, count, batch_size * lengths[0])
+def _round_up(width: int, multiple: int) -> int:
+    return math.ceil(width / multiple) * multiple
 
 
 def _move_back(output: Tensor | None, sources: Tensor, is_written: Tensor) -> Tensor | None:

@@ -19,9 +19,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
 from torch import Tensor
-from torch.nn.functional import pad
 
 from steer_trl.options.trl import LOSSES
 from steer_trl.shaping import Shaper
@@ -113,26 +111,21 @@ class Ordering:
         return loss * share if is_mean_of_rows and share != 1 else loss
 
     def _order_rollout(self, rollout: list[MicroBatch]) -> list[MicroBatch]:
-        of_ranks = gather_object([_find_columns(rollout)])
-        names = of_ranks[0].keys()
-        if not names or any(other.keys() != names for other in of_ranks):
-            return rollout
-        widths = {name: max(other[name] for other in of_ranks) for name in names}
+        names = [name for name, x in rollout[0].items() if isinstance(x, Tensor) and x.dim() > 0]
         count = micro_batches_of_step(self._trainer)
         ordered = []
         for begin in range(0, len(rollout), count):
             step = rollout[begin : begin + count]
-            columns = {name: self._gather(name, step, width) for name, width in widths.items()}
+            columns = {name: self._gather(name, step) for name in names}
             ordered += [step[0] | one for one in self._order_step(columns, count)]
         return ordered
 
-    def _gather(self, name: str, step: list[MicroBatch], width: int) -> Tensor:
-        """Gather the column `name` of a step from all ranks, padded with zeros to `width`. Collective."""
-        parts = []
-        for one in step:
-            missing = width - one[name].size(1) if width else 0
-            parts.append(pad(one[name], (missing, 0) if name.startswith("prompt_") else (0, missing)))
-        return self._trainer.accelerator.gather(torch.cat(parts))
+    def _gather(self, name: str, step: list[MicroBatch]) -> Tensor:
+        """Gather the column `name` of a step from all ranks, padded with zeros to their largest width. Collective."""
+        accelerator = self._trainer.accelerator
+        own = torch.cat([one[name] for one in step])
+        padded = accelerator.pad_across_processes(own, dim=1, pad_first=name.startswith("prompt_"))
+        return accelerator.gather(padded)
 
     def _order_step(self, columns: MicroBatch, count: int) -> list[MicroBatch]:
         """Assign all completions to ranks and micro-batches, and return this rank's micro-batches.
@@ -146,7 +139,7 @@ class Ordering:
         of_lengths, tokens, actives = measured.tolist()
         skips_idle = self.skips_idle
         is_idle = [skips_idle and not active for active in actives]
-        of_ranks = assign(of_lengths, is_idle, accelerator.num_processes, count, self._padding.is_compiled)
+        of_ranks = assign(of_lengths, is_idle, accelerator.num_processes, count)
         own = of_ranks[accelerator.process_index]
         chosen = torch.tensor([place for places in own for place in places], device=lengths.device)
         mean = sum(tokens) / count
@@ -158,19 +151,3 @@ class Ordering:
             one[IS_IDLE] = all(is_idle[place] for place in places)
             micro_batches.append(one)
         return micro_batches
-
-
-def _find_columns(rollout: list[MicroBatch]) -> dict[str, int]:
-    """Return the width of each column of a rollout; 0 for a column with one number per completion.
-
-    Returns an empty dictionary if the rollout has anything that cannot be moved with its completion.
-    """
-    widths: dict[str, int] = {}
-    for one in rollout:
-        size = len(one["completion_ids"])
-        columns = {name: x for name, x in one.items() if isinstance(x, list) or (isinstance(x, Tensor) and x.dim())}
-        for name, x in columns.items():
-            if isinstance(x, list) or x.dim() > 2 or len(x) != size or name == "token_type_ids":
-                return {}
-            widths[name] = max(widths.get(name, 0), x.size(1) if x.dim() == 2 else 0)
-    return widths

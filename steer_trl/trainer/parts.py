@@ -15,7 +15,7 @@ from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
 from steer_trl.trainer.checkpoint import Checkpoints
-from steer_trl.trainer.checks.preflight import check_compiled, check_processing_class
+from steer_trl.trainer.checks.preflight import check_compiled, check_sampling_reward, check_tokenizer_of
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.checks.updates import UpdateWatch, check_trainable
 from steer_trl.trainer.forward import Forward
@@ -55,7 +55,7 @@ class Shaping:
         self.start = StartEntropy(first_rollouts(args))
         self.hold = None if args.hold_entropy is None else HoldEntropy(args, self.shapers, self.start)
         self.resampling = Resampling(trainer) if args.dynamic_sampling == "resample" else None
-        self.generated = GeneratedTokens(trainer, self.hold)
+        self.generated = GeneratedTokens(trainer)
         self.padding = Padding(trainer, args.skips_padding, is_compiled)
         self.ordering = Ordering(trainer, self.padding, self.shapers)
         self.forward = Forward(trainer, self.padding, self.shapers)
@@ -74,7 +74,7 @@ class Shaping:
         if self.hold is not None:
             # The controller is loaded after `start_entropy`, because its level may be relative to the start entropy.
             stateful[self.hold.name] = self.hold
-        stateful |= {"alarms": self.alarms.watch, "generated": self.generated, "tokens": self.tokens}
+        stateful |= {"alarms": self.alarms.watch, "generated": self.generated}
         self.checkpoints = Checkpoints(trainer, stateful, self.resampling)
 
     def attach(self) -> None:
@@ -84,7 +84,8 @@ class Shaping:
         """
         trainer = self._trainer
         args = trainer.args
-        check_processing_class(trainer)
+        check_tokenizer_of(trainer)
+        check_sampling_reward(trainer)
         if trainer.is_world_process_zero():
             remark_other_policies(args, trainer.model)
         if args.terminal_log == "lines":

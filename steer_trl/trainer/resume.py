@@ -5,7 +5,6 @@ If `output_dir` already holds a different run, this module warns or raises.
 
 import json
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 
 from accelerate.utils import broadcast_object_list
@@ -38,20 +37,20 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
         )
     if checkpoint is not None and _is_in(Path(checkpoint), Path(output_dir)):
         return checkpoint
-    (holds,) = broadcast_object_list([find_run_files(Path(output_dir))])
-    if holds and checkpoint is not None:
+    (files,) = broadcast_object_list([find_run_files(Path(output_dir))])
+    found = ", ".join(path.name for path in files[:3])
+    if files and checkpoint is not None:
         raise InvalidValueError(
-            f"output_dir={output_dir!r} holds a run ({list_few(holds)}), and resume_from_checkpoint={checkpoint!r} is "
-            "of another: its checkpoints and its log would be written over. Give an output_dir that holds no run, or "
-            f"that of the checkpoint, {str(Path(checkpoint).parent)!r}; to continue the run in output_dir, set "
-            "resume_from_checkpoint to true."
+            f"output_dir={output_dir!r} holds a run ({found}), and resume_from_checkpoint={checkpoint!r} another: "
+            "its checkpoints and its log would be written over. Give an output_dir that holds no run, or set "
+            "resume_from_checkpoint to true to continue the run in output_dir."
         )
-    if holds:
+    if files:
         logger.warning(
             "output_dir=%r holds a run (%s), and this one begins at step 0: it writes over checkpoints of the same "
             "steps and leaves the others, which a later resume would take for its own. To continue that run, call "
             "train(resume_from_checkpoint=True); otherwise give another output_dir.",
-            *(output_dir, list_few(holds)),
+            *(output_dir, found),
         )
     return checkpoint
 
@@ -63,11 +62,6 @@ def _is_in(checkpoint: Path, folder: Path) -> bool:
     """
     parents = {checkpoint.absolute().parent.resolve(), checkpoint.resolve().parent}
     return folder.resolve() in parents
-
-
-def list_few(paths: Sequence[Path], most: int = 3) -> str:
-    """Return the names of the first `most` paths, separated by commas."""
-    return ", ".join(path.name for path in paths[:most])
 
 
 def last_complete_checkpoint(output_dir: str) -> str | None:

@@ -18,7 +18,6 @@ from trl.trainer.utils import pad
 
 from steer_trl.randomness import keep_random_state
 from steer_trl.shaping import HoldEntropy, Shaper, StartEntropy, act_on_rollouts, reads_sensitivities, shape_rollout
-from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.trainer.checks.tripwire import check_score
 from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.generated import GeneratedTokens
@@ -26,7 +25,7 @@ from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
 from steer_trl.trainer.ordering import Ordering
-from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log, forward, replace_column
+from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log, forward
 
 
 class RolloutShaping:
@@ -95,12 +94,10 @@ class RolloutShaping:
 
     # After TRL has generated a rollout.
 
-    def finish(self, rollout: dict[str, Any], completions_before: int) -> dict[str, Any]:
+    def finish(self, rollout: dict[str, Any]) -> dict[str, Any]:
         """Shape the advantages of `rollout`.
 
         The log-probabilities and entropies are added to `rollout` if TRL computed them or if they are needed.
-
-        `completions_before` is the number of completions of earlier rollouts in the same optimizer step.
         """
         old_logps = rollout.get("old_per_token_logps")
         recorded = next((score for score in self._passes if score.logps is old_logps), None)
@@ -124,15 +121,14 @@ class RolloutShaping:
             keep_score(rollout, score)
             self._update_controllers(self.log_entropy(score.entropies, loss_mask(rollout)))
         if any("draws" in shaper.reads for shaper in self._shapers.values()):
-            # Rows are numbered across all rollouts of a step, so that each rollout draws different random numbers.
-            rollout[ROWS] = completions_before + own_rows(self._trainer, rollout)
+            rollout[ROWS] = own_rows(self._trainer, rollout)
         if acting:
             groups, own = whole_groups(self._trainer, acting, rollout, compared, self.rewards_per_function)
             before = rollout["advantages"]
             width = rollout["completion_ids"].size(1)
             shaped = shape_rollout(acting, groups)[own][:, :width]
             rollout["advantages"] = shaped.squeeze(1) if shaped.size(1) == 1 else shaped
-            self._log(before, rollout["advantages"], loss_mask(rollout), loss_mask(compared))
+            self._log_change(before, rollout["advantages"], loss_mask(rollout))
         return rollout
 
     def log_entropy(self, entropies: Tensor, mask: Tensor) -> float:
@@ -188,11 +184,8 @@ class RolloutShaping:
         rows = {name: [torch.tensor(row, device=device) for row in mask] for name, mask in self._written.items()}
         return rollout | {name: pad(mask, pad_to_multiple_of=multiple) for name, mask in rows.items()}
 
-    def _log(self, before: Tensor, after: Tensor, trained: Tensor, written: Tensor) -> None:
-        """Log how much the methods changed the advantages, and put the new ones in TRL's completion table."""
-        trainer = self._trainer
+    def _log_change(self, before: Tensor, after: Tensor, mask: Tensor) -> None:
+        """Log how much the methods changed the advantages `[B]` or `[B, T]`, as a mean over the tokens in `mask`."""
         change = (after.view(len(before), -1) - before.unsqueeze(1)).abs()
-        mean = masked_mean_over_ranks(trainer.accelerator, *torch.broadcast_tensors(change, trained))
-        append_to_log(trainer, {"rollout_advantage_change": mean})
-        own = after if after.dim() == 1 else mean_of_tokens(after, written)
-        replace_column(trainer, "advantages", trainer.accelerator.gather(own).tolist())
+        mean = masked_mean_over_ranks(self._trainer.accelerator, change.expand_as(mask), mask)
+        append_to_log(self._trainer, {"rollout_advantage_change": mean})

@@ -93,8 +93,10 @@ class OptimizerStep:
     @property
     def wants_sensitivities(self) -> bool:
         """Whether the next forward pass belongs to a loss that needs exact entropy sensitivities."""
-        is_shown = self._tokens.is_looking and self._trainer.model.training and not self._is_compiled
-        return self._inputs is not None and (is_shown or reads_sensitivities(self._shapers))
+        if self._inputs is None:
+            return False
+        is_shown = self._tokens.exports(self._inputs) and not self._is_compiled
+        return is_shown or reads_sensitivities(self._shapers)
 
     def on_forward(self, score: Score) -> None:
         """Shape the advantages of the current loss with the results of its first forward pass.
@@ -110,7 +112,7 @@ class OptimizerStep:
             check_score(score.entropies)
         if score.entropies is None:
             return
-        if self._log.is_wanted or self._tokens.is_looking:
+        if self._log.is_wanted or self._tokens.exports(inputs):
             sensitivities = None if score.sensitivities is None else score.sensitivities.detach()
             self.shape(inputs, Score(score.logps.detach(), score.entropies.detach(), sensitivities))
         self._tripwire.on_shaped(inputs)
@@ -132,7 +134,7 @@ class OptimizerStep:
             inputs["advantages"] = result.advantages
         if (coefficient := find_entropy_coef(self._shapers)) is not None:
             set_entropy_bonus(trainer, coefficient)
-        self._tokens.look(inputs, batch, result)
+        self._tokens.add(inputs, batch, result)
         is_last = trainer.accelerator.sync_gradients or not is_training
         if self._log.is_wanted:
             self._log.add(batch, result)
@@ -140,12 +142,6 @@ class OptimizerStep:
                 self._log.write()
         if is_training:
             self.micro_batches = 0 if is_last else self.micro_batches + 1
-
-    @property
-    def completions_so_far(self) -> int:
-        """The number of completions of this step that all ranks together have trained on."""
-        args = self._trainer.args
-        return self.micro_batches * args.per_device_train_batch_size * self._trainer.accelerator.num_processes
 
     def _measure_step(self, inputs: dict[str, Any], first: TokenBatch) -> dict[str, Any] | None:
         """Compute the statistics over the whole step.

@@ -38,7 +38,6 @@ from trl.trainer.utils import get_config_model_id
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import catch_push_errors
-from steer_trl.trainer.checkpoint import name_full_disk
 from steer_trl.trainer.checks.preflight import check_benchmarks, check_trainer_arguments
 from steer_trl.trainer.parts import Shaping
 from steer_trl.trainer.resume import starting_point
@@ -79,8 +78,7 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     Raises:
         `TypeError`: `args` is a plain `GRPOConfig`.
-        `ValueError`: the data set has too few prompts for a rollout, or has answers that cannot be scored; or the
-            prompts are conversations, but the tokenizer has no chat template.
+        `ValueError`: the data set has too few prompts for a rollout, or has answers that cannot be scored.
     """
 
     shaping: Shaping
@@ -144,7 +142,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
         resampling = self.shaping.resampling if self.model.training else None
         if resampling is not None and resampling.collected is not None:
-            generated = resampling.give_back(prompts)
+            generated = resampling.give_back()
         else:
             generated = super()._generate(prompts)
             self.shaping.generated.count(generated)
@@ -170,7 +168,7 @@ class SteerGRPOTrainer(GRPOTrainer):
             return build(inputs)
 
         rollout = build(inputs) if shaping.resampling is None else shaping.resampling.build_rollout(build)
-        rollout = shaping.rollouts.finish(rollout, shaping.step.completions_so_far)
+        rollout = shaping.rollouts.finish(rollout)
         shaping.tripwire.on_rollout()
         return shaping.tokens.mark(rollout)
 
@@ -185,9 +183,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         """Return TRL's loss, computed from the shaped advantages. `inputs` is not changed."""
         with self.shaping.step.loss_of(inputs) as copy:
             loss = super().compute_loss(model, copy, return_outputs, num_items_in_batch)
-        loss = self.shaping.ordering.scale_loss(loss, inputs)
-        self.shaping.tripwire.on_loss(loss)
-        return loss
+        return self.shaping.ordering.scale_loss(loss, inputs)
 
     def _get_per_token_logps_and_entropies(
         self, model: nn.Module, *args: Any, **kwargs: Any
@@ -220,8 +216,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         """
         checkpoint = starting_point(resume_from_checkpoint, self.args.output_dir)
         self.shaping.begin_training(checkpoint)
-        with name_full_disk(Path(self.args.output_dir)):
-            return super().train(checkpoint, *args, **kwargs)
+        return super().train(checkpoint, *args, **kwargs)
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
         return self.shaping.place(*super()._init_training_state(*args, **kwargs))

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         num_generations: int
         pad_to_multiple_of: int | None
         _buffered_inputs: list[dict[str, Any]]  # type: ignore[assignment]  # TRL declares the None it begins with
-        _logs: dict[str, Any]
 else:
     from trl import GRPOTrainer
 
@@ -148,14 +147,6 @@ def weigh_last_means(trainer: GRPOTrainer, of_tokens: float, of_completions: flo
         over_completions = MEANS - {"entropy", "kl"}
     for key in MEANS & log.keys():
         log[key][-1] *= of_completions if key in over_completions else of_tokens
-
-
-def replace_column(trainer: GRPOTrainer, column: str, values: Sequence[float]) -> None:
-    """Replace the last values in a column of TRL's table of completions with `values`."""
-    table = trainer._logs[column]
-    for _ in values:
-        table.pop()
-    table.extend(values)
 
 
 def extra_columns(trainer: GRPOTrainer) -> dict[str, list[Any]]:

@@ -22,8 +22,7 @@ from trl.trainer.utils import RepeatSampler, add_fused_lm_head
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.options.trl import LOSSES
-from steer_trl.trainer import contract
-from steer_trl.trainer.contract import ATTRIBUTES, METHODS, TESTED, broken_pieces, check_trl, find_mentioned
+from steer_trl.trainer.contract import ATTRIBUTES, METHODS, TESTED, broken_pieces, check_trl
 from steer_trl.trainer.trl import MEANS
 
 source = inspect.getsource
@@ -73,27 +72,8 @@ class TestTheCheckAtImport:
 
     @pytest.mark.parametrize("name", ATTRIBUTES)
     def test_an_attribute_that_is_gone_is_named(self, monkeypatch, name):
-        self.forget(name, monkeypatch)
+        monkeypatch.setattr(inspect, "getsource", lambda one: re.sub(rf"\b{name}\b", "renamed", source(one)))
         assert f"attribute GRPOTrainer().{name}" in broken_pieces()
-
-    def forget(self, name, monkeypatch):
-        """Take away every method of TRL's that mentions a name."""
-        for kind in GRPOTrainer.__mro__:
-            for method, function in list(vars(kind).items()) if kind not in Trainer.__mro__ else []:
-                if inspect.isfunction(function) and name in find_mentioned(type("Alone", (), {method: function})):
-                    monkeypatch.delattr(kind, method)
-
-    def test_moved_methods_are_found(self, monkeypatch):
-        monkeypatch.setattr(contract, "GRPOTrainer", type("GRPOTrainer", (GRPOTrainer,), {}))
-        assert broken_pieces() == []
-
-        class Mixin:
-            def training_step(self):
-                return [lambda: self._buffered_inputs]
-
-        self.forget("_buffered_inputs", monkeypatch)
-        monkeypatch.setattr(contract, "GRPOTrainer", type("GRPOTrainer", (Mixin, GRPOTrainer), {}))
-        assert not [piece for piece in broken_pieces() if "_buffered_inputs" in piece]
 
     def test_it_names_all_that_the_trainers_room_touches(self):
         """Read from our own code; what Transformers' trainer has as well is no concern of TRL's."""
@@ -188,9 +168,6 @@ LINES = {
         "rewards of all ranks are summed with reward_weights": [
             "(rewards_per_func * self.reward_weights.to(device).unsqueeze(0)).nansum(dim=1)"
         ],
-        "the table of completions has the advantages of all ranks": [
-            'self._logs["advantages"].extend(all_process_advantages.tolist())'
-        ],
     },
     GRPOTrainer._calculate_rewards: {
         "rewards of all ranks come from it": ["rewards_per_func = gather(rewards_per_func)"],
@@ -230,7 +207,6 @@ LINES = {
     },
     GRPOTrainer.log: {
         "the log asks model.training which metrics are meant": ['"train" if self.model.training else "eval"'],
-        "it appends the advantages once a rollout": ['"advantage": self._logs["advantages"]'],
     },
     GRPOTrainer._init_training_state: {
         "it returns the first epoch and its first batch": [

@@ -16,24 +16,6 @@ def test_one_setting_trains_and_the_card_names_it(train, tmp_path):
         assert line in card
 
 
-@pytest.mark.parametrize(
-    ("length", "is_short"),
-    [
-        ({"max_steps": 31}, True),  # 32 rollouts of a prompt are what the level is relative to
-        ({"max_steps": 32}, False),
-        ({"max_steps": 62, "num_iterations": 2}, True),
-        ({"max_steps": 31, "gradient_accumulation_steps": 2, "steps_per_generation": 1}, False),
-        ({"max_steps": -1, "num_train_epochs": 1}, True),  # of 30 prompts
-        ({"max_steps": -1, "num_train_epochs": 1.1}, False),
-        ({"max_steps": 1, "hold_entropy_unit": "nats"}, False),
-    ],
-)
-def test_a_run_too_short_for_holding_is_warned(make_trainer, caplog, length, is_short):
-    settings = {"gradient_accumulation_steps": 1, "advantage_shaping": "repo_r", "hold_entropy": 0.5}
-    make_trainer(SteerGRPOTrainer, **settings | length)
-    assert ("has no effect in this run: its target is relative" in caplog.text) == is_short
-
-
 @pytest.mark.parametrize("epochs", [{"max_steps": 4}, {"max_steps": -1, "num_train_epochs": 0.5}])
 def test_the_level_falls_with_finished_steps(train, prompts, epochs):
     falls = {"hold_entropy": 3.0, "hold_entropy_final": 1.0, "hold_entropy_decay_start": 0.25}

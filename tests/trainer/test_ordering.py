@@ -10,8 +10,6 @@ from support.runs import Spy, same_parameters
 from torch.nn.utils import parameters_to_vector
 from transformers import GPT2Config, GPT2LMHeadModel
 from trl import GRPOTrainer
-from trl.trainer import grpo_trainer
-from trl.trainer.utils import split_tensor_dict
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.tiny import tiny_tokenizer
@@ -156,52 +154,6 @@ def test_a_resumed_run_may_add_to_the_loss(run, build, monkeypatch, tmp_path):
     assert same_parameters(*resumed)
 
 
-@pytest.mark.parametrize("column", [["text"] * 32, torch.zeros(32, 2, 2)], ids=["texts", "matrices"])
-def test_texts_and_matrices_keep_the_order(run, monkeypatch, column):
-    write_rollout = GRPOTrainer._generate_and_score_completions
-
-    def with_column(self, inputs):
-        return write_rollout(self, inputs) | {"column": column}
-
-    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", with_column)
-    trainer = run(max_steps=1)
-    assert not any(IS_IDLE in one for one in micro_batches_of_rollout(trainer))
-
-
-def trim_each(rollout, chunks):
-    """Split a rollout as TRL plans to: each micro-batch as wide as its own rows."""
-    ragged = []
-    for one in split_tensor_dict(rollout, chunks):
-        prompt = int(one["prompt_mask"].sum(1).max())
-        completion = int(one["completion_mask"].sum(1).max())
-        width = one["completion_ids"].size(1)
-        trimmed = {
-            name: x[:, :completion] if torch.is_tensor(x) and x.dim() == 2 and x.size(1) == width else x
-            for name, x in one.items()
-        }
-        prompts = {name: one[name][:, -prompt:] for name in ("prompt_ids", "prompt_mask")}
-        ragged.append(trimmed | prompts)
-    return ragged
-
-
-@pytest.mark.parametrize("skip_padding", [True, False])
-@pytest.mark.parametrize("method", ["none", "steer", "stare"])
-def test_micro_batches_of_unequal_widths_are_accepted(run, build, monkeypatch, method, skip_padding, tmp_path):
-    settings = {"advantage_shaping": method, "skip_padding": skip_padding, "save_strategy": "steps", "save_steps": 1}
-    settings |= {"stare_target_entropy": 100.0} if method == "stare" else {}
-    even = run(**settings)
-    start = flat(run(**settings, max_steps=1, learning_rate=0.0))
-    monkeypatch.setattr(grpo_trainer, "split_tensor_dict", trim_each)
-    ragged = run(**settings, output_dir=str(tmp_path / "ragged"))
-    widths = {one["completion_ids"].size(1) for one in micro_batches_of_rollout(ragged)[:4]}
-    assert (len(widths) > 1) != skip_padding
-    assert_close(even, ragged, start)
-    # A checkpoint in the middle of the rollout has the micro-batches as they are.
-    resumed = build(**settings, output_dir=str(tmp_path / "ragged"))
-    resumed.train(resume_from_checkpoint=str(tmp_path / "ragged/checkpoint-1"))
-    assert same_parameters(ragged, resumed)
-
-
 def test_a_change_of_advantages_in_trl_stays(run, monkeypatch):
     """TRL plans a hook for its users, before methods act; each acts once."""
     write_rollout = GRPOTrainer._generate_and_score_completions
@@ -229,7 +181,7 @@ def test_padding_stays_if_the_check_fails(run, monkeypatch, tmp_path, caplog):
     no_dropout = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
     vocabulary = len(tiny_tokenizer("0123456789+="))
     GPT2LMHeadModel(GPT2Config(vocab_size=vocabulary, pad_token_id=0, **sizes, **no_dropout)).save_pretrained(tmp_path)
-    monkeypatch.setattr(Padding, "_joins", PropertyMock(return_value=True))
+    monkeypatch.setattr(Padding, "_is_possible", True)
     trainer = run(model=str(tmp_path), gradient_checkpointing=False)
     assert "nats per token, which is more than rounding" in caplog.text
     assert not trainer.shaping.padding.is_skipped

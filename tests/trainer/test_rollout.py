@@ -53,13 +53,3 @@ def test_evaluation_changes_no_state(train, prompts):
     assert all(entry["eval_shaping/weight_mean"] > 0 and "eval_stare/gate" in entry for entry in evaluations)
     amplify = [entry["stare/amplify"] for entry in evaluating.state.log_history if "stare/amplify" in entry]
     assert amplify == pytest.approx([1.11, 1.12, 1.13, 1.14])
-
-
-def test_rollouts_in_a_step_draw_differently(make_trainer):
-    trainer = make_trainer(SteerGRPOTrainer, advantage_shaping="quadrant.Quadrant", max_steps=1, **TWO_ROLLOUTS)
-    (quadrant,) = trainer.shaping.shapers.values()
-    weights, drawn = quadrant.weights, []
-    quadrant.weights = lambda batch, measure: drawn.append(batch.draws[:, 0]) or weights(batch, measure)
-    trainer.train()
-    rows = torch.cat(drawn).tolist()
-    assert len(rows) == 16 and len(set(rows)) == 16

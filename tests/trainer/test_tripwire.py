@@ -53,12 +53,6 @@ class OwnLoss(SteerGRPOTrainer):
         return self._compute_loss(model, inputs)
 
 
-class DroppedLoss(SteerGRPOTrainer):
-    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        super().compute_loss(model, inputs)
-        return self._compute_loss(model, inputs)
-
-
 class OwnStep(SteerGRPOTrainer):
     def training_step(self, model, inputs, num_items_in_batch=None):
         loss = GRPOTrainer.compute_loss(self, model, self._prepare_inputs(inputs))
@@ -79,7 +73,6 @@ HELD = {"hold_entropy": 0.1, "hold_entropy_unit": "nats"}
     [
         (OwnLoss, "steer", {}),
         (OwnLoss, "repo_r", HELD),
-        (DroppedLoss, "entropy_bonus", {}),
         (OwnStep, "stare", {}),
         (OwnRollout, "opo", {}),
         (SteerGRPOTrainer, "steer", {}),  # patched
@@ -147,15 +140,11 @@ def test_plain_grpo_is_asked_for_nothing(train, monkeypatch):
     assert same_parameters(grpo, train(SteerGRPOTrainer, advantage_shaping="none"))
 
 
-@pytest.mark.parametrize(
-    "copied", [dict, lambda x: {**x}, lambda x: x.copy(), lambda x: {} | x, lambda x: x.get("advantages")]
-)
-def test_whoever_copies_the_inputs_has_read_them(copied):
-    early, late = WatchedInputs({"advantages": 1.0}), WatchedInputs({"advantages": 1.0})
-    copied(early)
+def test_whoever_gets_the_advantages_has_read_them():
+    early = WatchedInputs({"advantages": 1.0})
+    early.get("advantages")
     early.start()
     with pytest.raises(RuntimeError, match="did not read the advantages"):
         early.check()
-    late.start()
-    copied(late)
-    late.check()
+    early.get("advantages")
+    early.check()

@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from accelerate.utils import is_peft_model
-from huggingface_hub import try_to_load_from_cache
-from huggingface_hub.errors import HFValidationError
-from huggingface_hub.utils import validate_repo_id
 from transformers import TrainerState
 from trl.trainer.utils import get_config_model_id
 
@@ -64,12 +61,8 @@ class ModelCards:
         return usual | of_run | {"settings": self.recipe | usual["settings"]}
 
     def write(self, folder: Path) -> None:
-        """Write the card to `folder`, unless a push is reading that folder."""
-        trainer = self._trainer
-        # Transformers sets this attribute if it pushes checkpoints.
-        push = getattr(trainer, "push_in_progress", None)
-        is_read = folder == Path(trainer.args.output_dir) and push is not None and not push.is_done()
-        if not trainer.is_world_process_zero() or (is_read and not trainer.args.hub_always_push):
+        """Write the card to `folder`."""
+        if not self._trainer.is_world_process_zero():
             return
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -108,20 +101,9 @@ class ModelCards:
     def base_model(self) -> tuple[str | None, bool]:
         """The name or folder of the model that the run started from, and whether it is on the Hub."""
         name = get_config_model_id(self._trainer.model.config) or None
-        return name, name is not None and _is_on_hub(name)
+        return name, name is not None and not os.path.isdir(name)
 
     def _step_of_weights(self) -> int:
         state = self._trainer.state
         best = state.best_global_step if self._trainer.args.load_best_model_at_end else None
         return state.global_step if self._trainer.is_in_train or not best else best
-
-
-def _is_on_hub(model: str) -> bool:
-    """Return whether `model` is on the Hub, and not a folder that exists or existed on this machine."""
-    try:
-        validate_repo_id(model)
-    except HFValidationError:
-        return False
-    if os.path.isdir(model):
-        return False
-    return not os.path.isdir(os.path.dirname(model)) or try_to_load_from_cache(model, "config.json") is not None

@@ -1,27 +1,22 @@
 """Checks, when a trainer is constructed, for problems that TRL would miss or report only hours later."""
 
-import logging
-import math
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from datasets import Dataset, IterableDataset
-from torch import nn
 from torch._dynamo.eval_frame import OptimizedModule
 from trl.data_utils import is_conversational
-from trl.trainer.utils import get_callable_name, get_config_model_id
+from trl.trainer.utils import get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.data.lengths import check_tokenizer
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.exceptions import InvalidTypeError, InvalidValueError
 from steer_trl.rewards import MathReward
-from steer_trl.shaping import Shaper, first_rollouts, reads_sensitivities
-from steer_trl.trainer.trl import GRPOTrainer
+from steer_trl.shaping import Shaper, reads_sensitivities
+from steer_trl.trainer.trl import GRPOTrainer, tokenizer_of
 from steer_trl.validation import refuse
-
-logger = logging.getLogger(__name__)
 
 
 def check_trainer_arguments(**arguments: Any) -> None:
@@ -43,10 +38,16 @@ def check_trainer_arguments(**arguments: Any) -> None:
     rewards = rewards if isinstance(rewards, list) else [rewards]
     complaints = _gold_complaints(dataset, rewards)
     if args is not None:
-        if args.hold_entropy is not None and args.hold_entropy_unit == "initial":
-            _remark_short(dataset, args)
-        if args.dynamic_sampling != "none":
-            complaints += _sampling_complaints(arguments, args, rewards)
+        if args.dynamic_sampling == "resample" and isinstance(dataset, IterableDataset):
+            complaints.append(
+                "dynamic_sampling='resample' cannot be combined with a streamed train_dataset: it reads rows by their "
+                "number. Load the data set."
+            )
+        if args.dynamic_sampling == "resample" and arguments.get("environment_factory") is not None:
+            complaints.append(
+                "dynamic_sampling='resample' cannot be combined with environment_factory: the state of an environment "
+                "ends with its attempt. Leave dynamic_sampling unset."
+            )
         # Environments and a rollout_func may use prompts that are not in the data set.
         if arguments.get("environment_factory") is None and arguments.get("rollout_func") is None:
             complaints += _size_complaints(dataset, args)
@@ -72,19 +73,30 @@ def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset
     refuse(complaints, "benchmarks")
 
 
-def check_processing_class(trainer: GRPOTrainer) -> None:
+def check_tokenizer_of(trainer: GRPOTrainer) -> None:
     """Raise if the tokenizer has no vocabulary, or no chat template although prompts are conversations."""
-    dataset = trainer.train_dataset
-    reader = trainer.processing_class
-    if not isinstance(dataset, Dataset) or "prompt" not in dataset.column_names or trainer.rollout_func is not None:
-        return
     name = get_config_model_id(trainer.model.config)
-    readers = (reader, getattr(reader, "tokenizer", reader))
-    check_tokenizer(readers[1], name)
-    if is_conversational(dataset[0]) and not any(getattr(one, "chat_template", None) for one in readers):
+    tokenizer = tokenizer_of(trainer)
+    check_tokenizer(tokenizer, name)
+    dataset = trainer.train_dataset
+    if not isinstance(dataset, Dataset) or not len(dataset) or trainer.rollout_func is not None:
+        return
+    reader: Any = trainer.processing_class
+    if is_conversational(dataset[0]) and not (reader.chat_template or tokenizer.chat_template):
         complaint = f"The tokenizer of {name!r} has no chat template, but the prompts are conversations. Train from "
         complaint += "the instruction-tuned model, save its template as chat_template.jinja, or give plain texts."
         refuse([complaint], "SteerGRPOTrainer")
+
+
+def check_sampling_reward(trainer: GRPOTrainer) -> None:
+    """Raise if it is unclear by which reward function dynamic sampling chooses groups."""
+    names = trainer.reward_func_names
+    wanted = trainer.args.dynamic_sampling_reward
+    is_clear = len(names) == 1 if wanted is None else names.count(wanted) == 1
+    if is_clear or trainer.args.dynamic_sampling == "none":
+        return
+    complaint = f"dynamic_sampling_reward={wanted!r} must be the name of the one reward function that decides whether "
+    refuse([f"{complaint}a completion is correct, and the names are {names}."], "SteerGRPOTrainer")
 
 
 def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: Any) -> bool:
@@ -95,50 +107,13 @@ def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: 
     """
     # `accelerate launch --dynamo_backend` sets this variable.
     backend = os.environ.get("ACCELERATE_DYNAMO_BACKEND", "no")
-    if args.torch_compile:
-        cause = "torch_compile=True"
-    elif backend.lower() not in ("", "no"):
-        cause = f"dynamo_backend={backend!r} of accelerate"
-    elif isinstance(model, OptimizedModule) or getattr(model, "_compiled_call_impl", None) is not None:
-        cause = "a compiled model"
-    else:
-        return False
-    complaints = [
-        f"{cause} cannot be combined with {name!r} as it is set: it reads the exact entropy change by hooks that a "
-        "compiled model passes by. Leave the model uncompiled, or choose steer_form='paper', which estimates."
-        for name, shaper in shapers.items()
-        if reads_sensitivities({name: shaper})
-    ]
-    refuse(complaints, "SteerGRPOTrainer")
-    return True
-
-
-def _sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig, rewards: list[Any]) -> list[str]:
-    """Return complaints about trainer arguments that dynamic sampling cannot work with."""
-    names = [_reward_name(function) for function in rewards]
-    field = "dynamic_sampling_reward"
-    wanted = args.dynamic_sampling_reward
-    complaints = []
-    if wanted is None and len(names) > 1:
-        complaints.append(
-            f"{field} must be set with several reward functions: which one decides whether a completion is correct? "
-            f"Use one of {', '.join(map(repr, names))}."
-        )
-    elif wanted is not None and names.count(wanted) != 1:
-        complaints.append(
-            f"{field}={wanted!r} must be the name of exactly one reward function, and their names are {names}."
-        )
-    if args.dynamic_sampling == "resample" and isinstance(arguments.get("train_dataset"), IterableDataset):
-        complaints.append(
-            "dynamic_sampling='resample' cannot be combined with a streamed train_dataset: it reads rows by their "
-            "number. Load the data set."
-        )
-    if args.dynamic_sampling == "resample" and arguments.get("environment_factory") is not None:
-        complaints.append(
-            "dynamic_sampling='resample' cannot be combined with environment_factory: the state of an environment "
-            "ends with its attempt. Leave dynamic_sampling unset."
-        )
-    return complaints
+    is_compiled = args.torch_compile or backend.lower() != "no" or isinstance(model, OptimizedModule)
+    if is_compiled and reads_sensitivities(shapers):
+        complaint = "torch_compile and other ways to compile the model cannot be combined with "
+        complaint += f"{', '.join(shapers)}, which reads the exact entropy change by hooks that a compiled model "
+        complaint += "passes by. Leave the model uncompiled, or choose steer_form='paper', which estimates."
+        refuse([complaint], "SteerGRPOTrainer")
+    return is_compiled
 
 
 def _size_complaints(dataset: Any, args: SteerGRPOConfig) -> list[str]:
@@ -154,23 +129,6 @@ def _size_complaints(dataset: Any, args: SteerGRPOConfig) -> list[str]:
         f"(generation_batch_size={args.generation_batch_size} over num_generations={args.num_generations}). Lower "
         "per_device_train_batch_size or steps_per_generation, or add rows."
     ]
-
-
-def _remark_short(dataset: Any, args: SteerGRPOConfig) -> None:
-    """Warn if the run will end before the target of `hold_entropy` is known."""
-    if args.max_steps > 0:
-        micro_batches = args.max_steps * args.gradient_accumulation_steps
-        rollouts = -(-micro_batches // (args.steps_per_generation * args.num_iterations))
-    elif isinstance(dataset, Dataset):
-        rollouts = math.ceil(args.num_train_epochs * (len(dataset) // args.groups_per_rollout))
-    else:
-        return
-    if rollouts < (needed := first_rollouts(args)):
-        logger.warning(
-            "hold_entropy=%g has no effect in this run: its target is relative to the mean entropy of the first %d "
-            "rollouts, and the run has %d. Train for longer, or give the target in nats (hold_entropy_unit='nats').",
-            *(args.hold_entropy, needed, rollouts),
-        )
 
 
 def _gold_complaints(dataset: Any, rewards: list[Any]) -> list[str]:
@@ -192,10 +150,3 @@ def _gold_complaints(dataset: Any, rewards: list[Any]) -> list[str]:
         f"train_dataset: {len(bad)} of its solutions cannot be scored ({', '.join(sorted(examples)[:3])}). "
         "Remove their rows; load_math_dataset does."
     ]
-
-
-def _reward_name(function: Any) -> str:
-    """Return TRL's name for a reward function, taken from the function, its class or its model."""
-    if isinstance(function, nn.Module):
-        function = get_config_model_id(function.config)  # type: ignore[arg-type]  # a module may have any attribute
-    return function.split("/")[-1] if isinstance(function, str) else get_callable_name(function)

@@ -1,4 +1,4 @@
-"""Stops a training run at its first step if the shaped advantages do not reach TRL's loss and its gradient.
+"""Stops a training run at its first step if the shaped advantages do not reach TRL's loss.
 
 A newer or patched TRL could read the advantages too early, or compute its log-probabilities without the function that
 this package overrides. The run would then be plain GRPO, and nobody would notice. So the first loss is given inputs
@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from torch import Tensor
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.exceptions import CannotContinueError
@@ -23,15 +22,12 @@ FUNCTION = "GRPOTrainer._get_per_token_logps_and_entropies"
 
 
 class Tripwire(TrainerCallback):
-    """Watches the first loss, the first gradient and the first rollout of a trainer."""
+    """Watches the first loss and the first rollout of a trainer."""
 
     def __init__(self, shapers: Mapping[str, Shaper]) -> None:
         hooks = {hook for shaper in shapers.values() for hook in HOOKS if shaper.overrides(hook)}
         # This is true until the first loss has read the shaped advantages.
         self._awaits_loss = not hooks <= set(ROLLOUT_HOOKS)
-        # This is true until a gradient has reached a loss that `compute_loss` returned. A subclass that overrides
-        # `compute_loss` could discard that loss.
-        self._awaits_gradient = self._awaits_loss
         # This is true until methods have acted on a rollout.
         self._awaits_rollout = not hooks.isdisjoint(ROLLOUT_HOOKS)
 
@@ -55,27 +51,16 @@ class Tripwire(TrainerCallback):
         if isinstance(inputs, WatchedInputs):
             inputs.start()
 
-    def on_loss(self, loss: Tensor) -> None:
-        """Watch for a gradient on the loss that `compute_loss` returns."""
-        if self._awaits_gradient and loss.requires_grad:
-            loss.register_hook(self._on_gradient)
-
-    def _on_gradient(self, gradient: Tensor) -> None:
-        self._awaits_gradient = False
-
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Raise before the first save if training bypassed the hooks in which methods act."""
-        if self._awaits_loss or self._awaits_gradient:
+        if self._awaits_loss:
             _refuse_bypass("compute_loss")
         if self._awaits_rollout and state.global_step == 1:
             _refuse_bypass("_generate_and_score_completions")
 
 
 class WatchedInputs(dict[str, Any]):
-    """A dictionary of a loss's inputs that records whether `advantages` is read.
-
-    Copying it counts as reading.
-    """
+    """A dictionary of a loss's inputs that records whether `advantages` is read."""
 
     def __init__(self, inputs: dict[str, Any]) -> None:
         super().__init__(inputs)
@@ -85,17 +70,9 @@ class WatchedInputs(dict[str, Any]):
         self._is_read = self._is_read or (name == "advantages" and self._is_watching)
         return super().__getitem__(name)
 
-    # Without this method, `dict(inputs)` would bypass `__getitem__`.
-    def __iter__(self) -> Iterator[str]:
-        return super().__iter__()
-
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of `name`, or `default`. A read of the advantages is recorded."""
         return self[name] if name in self.keys() else default
-
-    def copy(self) -> dict[str, Any]:
-        """Return a plain copy. This counts as reading the advantages."""
-        return {name: self[name] for name in self}
 
     def start(self) -> None:
         """Record reads of the advantages from now on."""

@@ -48,12 +48,8 @@ class PromptStream:
 
     def rows_of(self, numbers: list[int]) -> list[dict[str, Any]]:
         """Return the rows with these `numbers`, each as a new dictionary."""
-        # Like torch's data loader, this calls `__getitems__` if the data set has it. TRL's annotation of the data
-        # source has no such method, so the type here is `Any`.
-        source: Any = self._sampler.data_source
-        if hasattr(source, "__getitems__"):
-            return source.__getitems__(numbers)
-        return [dict(source[number]) for number in numbers]
+        rows: Any = self._sampler.data_source
+        return [dict(rows[number]) for number in numbers]
 
     def state_dict(self) -> dict[str, int]:
         """Return the position in the data set, and its number of rows."""

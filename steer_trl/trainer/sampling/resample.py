@@ -28,7 +28,7 @@ from steer_trl.trainer.sampling.judge import GroupVerdict, Rows, ScoreRewards, c
 from steer_trl.trainer.sampling.log import log_sampling
 from steer_trl.trainer.sampling.prompts import PromptStream
 from steer_trl.trainer.saved import SAMPLING_FILE, read_tensors
-from steer_trl.trainer.trl import GRPOTrainer, append_to_log, micro_batches_done, steps_per_rollout
+from steer_trl.trainer.trl import GRPOTrainer, append_to_log
 
 logger = logging.getLogger(__name__)
 
@@ -118,10 +118,10 @@ class Resampling:
         append_to_log(self._trainer, counts)
         return rollout
 
-    def give_back(self, prompts: list[Any]) -> tuple[Any, ...]:
-        """Return the collected completions of `prompts` in the form that TRL's `_generate` returns."""
+    def give_back(self) -> tuple[Any, ...]:
+        """Return the collected completions in the form that TRL's `_generate` returns."""
         assert self.collected is not None
-        return to_generated(self._trainer, prompts, self.collected.own, self.collected.has_tool_masks)
+        return to_generated(self._trainer, self.collected.own, self.collected.has_tool_masks)
 
     def end_attempt(self, prompts: list[Any], generated: tuple[Any, ...], score: ScoreRewards) -> NoReturn:
         """Judge TRL's `generated` completions of `prompts`, and raise [`GenerationDone`] with them."""
@@ -175,7 +175,8 @@ class Resampling:
 
         A number that is estimated from earlier attempts is rounded up to a multiple of the number of ranks.
         """
-        factor, wanted = self._trainer.args.dynamic_sampling_factor, self._trainer.args.groups_per_rollout
+        factor = self._trainer.args.dynamic_sampling_factor
+        wanted = self._trainer.args.groups_per_rollout
         if factor:
             return factor * wanted
         if self._share is None:
@@ -252,22 +253,16 @@ class Resampling:
             write_whole(folder / SAMPLING_FILE, lambda path: torch.save(state, path))
 
     def load(self, folder: Path) -> None:
-        """Restore the state that [`save`] wrote.
-
-        If that file is missing, assume that no group was ever replaced.
-        """
+        """Restore the state that [`save`] wrote."""
         path = folder / SAMPLING_FILE
-        if path.exists():
-            state = read_tensors(path)
-            self._stream.load_state_dict(state["prompts"])
-            self._share = state.get("share")
-            if state["made_with"] == self._made_with:
-                self._waiting = state["waiting"]
-            elif lost := len(state["waiting"]):
-                text = "The %d groups that waited for this rollout are dropped: made with %s, now %s."
-                logger.warning(text, lost, state["made_with"], self._made_with)
+        if not path.exists():
+            logger.warning("%s does not exist: prompts are drawn from the beginning of the data set.", path)
             return
-        rollouts = -(-micro_batches_done(self._trainer) // steps_per_rollout(self._trainer))
-        self._stream.draw(rollouts * self._trainer.args.groups_per_rollout)
-        text = "%s does not exist: the first %d rollouts of prompts are assumed to have been used, as without it."
-        logger.warning(text, path, rollouts)
+        state = read_tensors(path)
+        self._stream.load_state_dict(state["prompts"])
+        self._share = state["share"]
+        if state["made_with"] == self._made_with:
+            self._waiting = state["waiting"]
+        elif state["waiting"]:
+            text = "The groups that waited for this rollout are dropped: made with %s, now %s."
+            logger.warning(text, state["made_with"], self._made_with)

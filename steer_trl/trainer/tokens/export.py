@@ -8,7 +8,6 @@ leaves its token out.
 
 from typing import Any
 
-import torch
 from tokenizers.decoders import DecodeStream
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
@@ -67,7 +66,7 @@ def line_of(
     }
 
 
-def token_numbers(inputs: dict[str, Any], batch: TokenBatch, result: Shaped | None) -> dict[str, Tensor]:
+def token_numbers(inputs: dict[str, Any], batch: TokenBatch, result: Shaped) -> dict[str, Tensor]:
     """Return a dictionary of the numeric columns of a micro-batch, one tensor `[B, T]` per column.
 
     `result` is the output of the methods.
@@ -77,7 +76,7 @@ def token_numbers(inputs: dict[str, Any], batch: TokenBatch, result: Shaped | No
     sampled = (batch.old_logps if sampled is None else sampled).float()
     log_ratio = logps - sampled
     advantages = batch.advantages.expand_as(batch.logps)
-    shaped = advantages if result is None or result.advantages is None else result.advantages
+    shaped = advantages if result.advantages is None else result.advantages
     return {
         "advantages": advantages,
         "inference_logprobs": sampled,
@@ -85,7 +84,7 @@ def token_numbers(inputs: dict[str, Any], batch: TokenBatch, result: Shaped | No
         "entropy": batch.entropies,
         "mismatch_kl": log_ratio.exp() - log_ratio - 1,
         "importance_ratio": log_ratio.exp(),
-        "weights": torch.ones_like(logps) if result is None else result.weights,
+        "weights": result.weights,
         "shaped_advantages": shaped,
         "surprisals": -logps,
         "entropy_changes": predicted_change(batch, shaped),

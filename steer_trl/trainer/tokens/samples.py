@@ -14,12 +14,11 @@ from accelerate.utils import gather_object
 from steer_trl import runlog
 from steer_trl.shaping import Shaped, TokenBatch
 from steer_trl.trainer.groups import own_rows, total_reward
-from steer_trl.trainer.inputs import REWARDS, ROWS
+from steer_trl.trainer.inputs import EXPORT_STEP, REWARDS, ROWS
 from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.tokens.export import line_of, token_numbers
-from steer_trl.trainer.trl import GRPOTrainer, steps_per_rollout
-from steer_trl.validation import read_from_state
+from steer_trl.trainer.trl import GRPOTrainer, micro_batches_done, steps_per_rollout
 
 GROUPS = 2
 """The number of groups in each export."""
@@ -28,8 +27,8 @@ GROUPS = 2
 class TokenLog:
     """Exports the tokens of a few groups every `log_tokens` steps.
 
-    `is_looking` states whether the next micro-batches belong to a rollout that is exported. It is the same on all
-    ranks.
+    A rollout that is exported has the additional columns `ROWS` and `REWARDS`, and the step `EXPORT_STEP` at which its
+    training begins.
     """
 
     def __init__(self, trainer: GRPOTrainer, rollouts: RolloutShaping) -> None:
@@ -39,59 +38,46 @@ class TokenLog:
 
     def begin_training(self) -> None:
         """Discard an export that was interrupted."""
-        self.is_looking = False
-        self._step = self._seen = 0
+        self._last_step = 0
         self._lines: list[dict[str, Any]] = []
-
-    def state_dict(self) -> dict[str, int]:
-        """Return the position of the current export in its rollout; empty if no export is in progress."""
-        return {"step": self._step, "micro_batches": self._seen} if self.is_looking else {}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue an export in the middle of its rollout. If `state` is empty, no export was in progress."""
-        if not state:
-            self.begin_training()
-            return
-        step, seen = (
-            read_from_state(state, name, lambda value: isinstance(value, int) and value >= 0, "a whole number >= 0")
-            for name in ("step", "micro_batches")
-        )
-        if self._trainer.args.log_tokens:
-            self.is_looking = True
-            self._step = step
-            self._seen = seen
 
     def mark(self, rollout: dict[str, Any]) -> dict[str, Any]:
         """Return the rollout. If it is to be exported, add the row numbers and rewards of its completions."""
         step = self._trainer.state.global_step + 1
-        self.is_looking = self._is_due(step)
-        if self.is_looking:
-            self._step = step
-            self._seen = 0
+        if self._is_due(step):
+            self._last_step = step
             own = own_rows(self._trainer, rollout)
-            rollout.setdefault(ROWS, own)
+            rollout[ROWS] = own
             rollout[REWARDS] = self._rollouts.rewards_per_function[own]
+            rollout[EXPORT_STEP] = torch.tensor(step)
         return rollout
 
+    def exports(self, inputs: dict[str, Any]) -> bool:
+        """Return whether the micro-batch `inputs` is exported. The result is the same on all ranks."""
+        return EXPORT_STEP in inputs and self._place < self._trainer.args.steps_per_generation
+
+    @property
+    def _place(self) -> int:
+        """The number of micro-batches of the rollout that were trained on before the current one."""
+        return micro_batches_done(self._trainer) % steps_per_rollout(self._trainer)
+
     @torch.no_grad()
-    def look(self, inputs: dict[str, Any], batch: TokenBatch, result: Shaped | None = None) -> None:
-        """Collect the lines of the micro-batch `inputs`.
+    def add(self, inputs: dict[str, Any], batch: TokenBatch, result: Shaped) -> None:
+        """Collect the lines of the micro-batch `inputs` if it is exported.
 
         At the end of an optimizer step, write the collected lines.
 
         Collective.
         """
-        if not self.is_looking or not self._trainer.model.training:
+        if not self.exports(inputs):
             return
         with guard(self._trainer, "The export of single tokens has failed"):
             self._lines += self._lines_of(inputs, batch, result)
-        self._seen += 1
-        is_over = self._seen == self._trainer.args.steps_per_generation
-        if self._trainer.accelerator.sync_gradients or is_over:
-            self._write()
-        self.is_looking = not is_over
+        is_last = self._place == self._trainer.args.steps_per_generation - 1
+        if self._trainer.accelerator.sync_gradients or is_last:
+            self._write(int(inputs[EXPORT_STEP]))
 
-    def _lines_of(self, inputs: dict[str, Any], batch: TokenBatch, result: Shaped | None) -> list[dict[str, Any]]:
+    def _lines_of(self, inputs: dict[str, Any], batch: TokenBatch, result: Shaped) -> list[dict[str, Any]]:
         trainer = self._trainer
         lines = []
         size = trainer.num_generations
@@ -101,9 +87,9 @@ class TokenLog:
             rewards = inputs[REWARDS][row].tolist()
             known = {
                 "step": trainer.state.global_step + 1,
-                "export_step": self._step,
+                "export_step": int(inputs[EXPORT_STEP]),
                 "rank": trainer.accelerator.process_index,
-                "micro_step": self._seen,
+                "micro_step": self._place,
                 "micro_sequence_idx": row,
                 "export_sequence_idx": place,
                 "group": place // size,
@@ -118,21 +104,21 @@ class TokenLog:
         """Return whether the rollout that begins at `step` covers the first step or a multiple of `log_tokens`."""
         interval = self._trainer.args.log_tokens
         # If one step has several rollouts, only the first is exported.
-        if not interval or step == self._step:
+        if not interval or step == self._last_step:
             return False
         last = step - 1 + ceil(steps_per_rollout(self._trainer) / self._trainer.args.gradient_accumulation_steps)
         return step == 1 or last // interval > (step - 1) // interval
 
-    def _write(self) -> None:
+    def _write(self, export_step: int) -> None:
         lines = gather_object(self._lines)
         self._lines = []
         output_dir = self._trainer.args.output_dir
-        path = runlog.token_path(output_dir, self._step)
+        path = runlog.token_path(output_dir, export_step)
         if not self._trainer.is_world_process_zero():
             return
         with guard(self._trainer, "The file of single tokens cannot be written"):
             # Before the first lines of a rollout are written, the file that an earlier run may have left is removed.
-            if self._seen <= self._trainer.args.gradient_accumulation_steps:
+            if self._place < self._trainer.args.gradient_accumulation_steps:
                 path.unlink(missing_ok=True)
             for line in sorted(lines, key=lambda line: line["export_sequence_idx"]):
                 runlog.append(output_dir, line, f"{runlog.TOKENS}/{path.name}")
