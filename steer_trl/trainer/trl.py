@@ -106,6 +106,11 @@ def count_written(generated: tuple[Any, ...]) -> list[int]:
     return list(map(len, completion_ids) if tool_masks is None else map(sum, tool_masks))
 
 
+def find_images(trainer: GRPOTrainer, prompts: list[Any]) -> list[list[Any] | None] | None:
+    """Return the images in the messages of each of the `prompts`; `None` if no message has any."""
+    return trainer._tokenize_prompts(prompts)[1]
+
+
 # The loss.
 
 

@@ -42,14 +42,7 @@ def test_images_stay_with_their_groups(train, processor, kind):
         settings = {"max_steps": 1, "shuffle_dataset": False, "dynamic_sampling": switch}
         return train(Watching, model=tiny_llava(processor), trainer_arguments=arguments, **settings)
 
-    plain = run([0, 2], "none")
-    if kind == "inline":
-        with pytest.raises(ValueError, match="cannot be combined with images in messages"):
-            run([0, 2], "resample")
-        once = twice = plain
-    else:
-        once = run([0, 2], "resample")
-        twice = run(range(6), "resample")
+    plain, once, twice = run([0, 2], "none"), run([0, 2], "resample"), run(range(6), "resample")
     pictures = processor.image_processor(images=PICTURES, return_tensors="pt")["pixel_values"]
     assert len(pictures.flatten(1).unique(dim=0)) == len(SHADES)
     for trainer in (plain, once, twice):

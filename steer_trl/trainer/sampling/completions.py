@@ -12,7 +12,7 @@ from accelerate.utils import gather_object
 from torch import Tensor
 
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.trainer.trl import GRPOTrainer, extra_columns
+from steer_trl.trainer.trl import GRPOTrainer, extra_columns, find_images
 
 StoredCompletion = dict[str, Any]
 PromptGroup = list[StoredCompletion]
@@ -26,11 +26,9 @@ def store_completions(
 
     `numbers` holds, for each completion, the row number of its prompt in the data set.
     """
-    prompt_ids, completion_ids, tool_masks, texts, logprobs, _, images, tool_images = generated
-    if images or any(tool_images):
-        raise InvalidValueError(
-            "dynamic_sampling='resample' cannot be combined with images in messages. Put them into a column."
-        )
+    prompt_ids, completion_ids, tool_masks, texts, logprobs, _, _, tool_images = generated
+    if any(tool_images):
+        raise InvalidValueError("dynamic_sampling='resample' cannot be combined with tools that return images.")
     rewards_of_rows = rewards.tolist()
     columns = dict(extra_columns(trainer))
     extra_columns(trainer).clear()
@@ -89,8 +87,10 @@ def count_tokens(completion: StoredCompletion) -> int:
     return len(completion["completion_ids"]) if mask is None else sum(mask)
 
 
-def to_generated(trainer: GRPOTrainer, own: list[StoredCompletion], has_tool_masks: bool) -> tuple[Any, ...]:
-    """Return this rank's completions (`own`) in the form in which TRL's `_generate` returns them.
+def to_generated(
+    trainer: GRPOTrainer, prompts: list[Any], own: list[StoredCompletion], has_tool_masks: bool
+) -> tuple[Any, ...]:
+    """Return this rank's completions (`own`) of `prompts` in the form in which TRL's `_generate` returns them.
 
     `has_tool_masks` states whether a completion of any rank has a tool mask. If so, every completion is given one.
     """
@@ -100,4 +100,6 @@ def to_generated(trainer: GRPOTrainer, own: list[StoredCompletion], has_tool_mas
         [one[name] for one in own] for name in ("prompt_ids", "completion_ids", "tool_mask", "text", "logprobs")
     )
     tool_masks = [mask or [1] * len(row) for row, mask in zip(ids, masks, strict=True)] if has_tool_masks else None
-    return prompt_ids, ids, tool_masks, texts, None if logprobs[0] is None else logprobs, {}, None, []
+    # With a `rollout_func`, TRL does not read images from the prompts either.
+    images = find_images(trainer, prompts) if trainer.rollout_func is None else None
+    return prompt_ids, ids, tool_masks, texts, None if logprobs[0] is None else logprobs, {}, images, []

@@ -118,10 +118,10 @@ class Resampling:
         append_to_log(self._trainer, counts)
         return rollout
 
-    def give_back(self) -> tuple[Any, ...]:
-        """Return the collected completions in the form that TRL's `_generate` returns."""
+    def give_back(self, prompts: list[Any]) -> tuple[Any, ...]:
+        """Return the collected completions of `prompts` in the form that TRL's `_generate` returns."""
         assert self.collected is not None
-        return to_generated(self._trainer, self.collected.own, self.collected.has_tool_masks)
+        return to_generated(self._trainer, prompts, self.collected.own, self.collected.has_tool_masks)
 
     def end_attempt(self, prompts: list[Any], generated: tuple[Any, ...], score: ScoreRewards) -> NoReturn:
         """Judge TRL's `generated` completions of `prompts`, and raise [`GenerationDone`] with them."""
