@@ -124,7 +124,7 @@ def count_positions(rows: int, ranks: int, batch: int, share: int, prompts: str)
 
         split = [shuffled[rank * rows : (rank + 1) * rows] for rank in range(ranks)]
         cut = [sum(area(own[begin : begin + batch]) for begin in range(0, rows, batch)) for own in split]
-        ordered = assign(lengths, [False] * len(lengths), ranks, rows // batch)
+        ordered = assign(lengths, ranks, rows // batch)
         joined = [sum(len(one) * max(lengths[i] for i in one) for one in own) for own in ordered]
         ideal = sum(lengths) / ranks
         found.append([max(map(area, split)) / ideal, max(cut) / ideal, max(joined) / ideal])

@@ -84,7 +84,7 @@ BUDGET = {
     "rewards": 11900,
     "shaping": 4360,
     "shaping/methods": 8030,
-    "trainer": 14130,
+    "trainer": 13290,
     "trainer/callbacks": 1830,
     "trainer/checks": 1700,
     "trainer/log": 1290,

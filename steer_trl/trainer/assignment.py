@@ -5,7 +5,6 @@ ranks           The completions are given to the ranks in turn, longest first. E
 micro-batches   All ranks cut their completions at the same places, because they run the model together. The cost of a
                 micro-batch is its number of rows x the length of its longest row. The cuts minimise the sum of these
                 costs.
-idle            Completions with an advantage of 0 come last, in micro-batches of their own if possible.
 """
 
 from collections.abc import Sequence
@@ -15,46 +14,24 @@ import numpy as np
 Places = list[int]
 
 
-def assign(lengths: Sequence[int], is_idle: Sequence[bool], ranks: int, micro_batches: int) -> list[list[Places]]:
+def assign(lengths: Sequence[int], ranks: int, micro_batches: int) -> list[list[Places]]:
     """Assign the completions to ranks and micro-batches. Return their indices for each rank and micro-batch.
 
     Args:
         lengths: the number of tokens of each completion and its prompt together.
-        is_idle: whether each completion adds nothing to the gradient. A micro-batch of idle completions costs little.
         ranks: the number of processes; each gets equally many completions.
-        micro_batches: the number of micro-batches on every rank. Except for those of idle completions, no micro-batch
-            costs more (rows x longest row) than the largest one in TRL's own split.
+        micro_batches: the number of micro-batches on every rank. No micro-batch costs more (rows x longest row) than
+            the largest one in TRL's own split.
     """
-    of_ranks = _take_turns(lengths, is_idle, ranks)
-    rows = len(of_ranks[0])
-    size = rows // micro_batches
-    most = size * max(lengths)
-    active = max(sum(not is_idle[place] for place in own) for own in of_ranks)
-    active_batches = min(active, micro_batches - 1)
-    if active == rows or active > active_batches * size:
-        return _cut_alike(of_ranks, lengths, micro_batches, most)
-    first = _cut_alike([own[:active] for own in of_ranks], lengths, active_batches, most)
-    last = _cut_alike([own[active:] for own in of_ranks], lengths, micro_batches - active_batches, float("inf"))
-    return [head + tail for head, tail in zip(first, last, strict=True)]
-
-
-def _take_turns(lengths: Sequence[int], is_idle: Sequence[bool], ranks: int) -> list[Places]:
-    """Give the completions to the ranks in turn, the longest first and idle completions after all others."""
-    order = sorted(range(len(lengths)), key=lambda place: (is_idle[place], -lengths[place]))
-    laps = [order[begin : begin + ranks] for begin in range(0, len(order), ranks)]
-    laps[1::2] = [lap[::-1] for lap in laps[1::2]]
-    return [list(own) for own in zip(*laps, strict=True)]
-
-
-def _cut_alike(of_ranks: list[Places], lengths: Sequence[int], parts: int, most: float) -> list[list[Places]]:
-    """Sort each rank's completions by length, and cut them into parts at the same places on all ranks."""
-    if not parts:
-        return [[] for _ in of_ranks]
-    ordered = [sorted(own, key=lambda place: -lengths[place]) for own in of_ranks]
-    longest = [max(lengths[place] for place in places) for places in zip(*ordered, strict=True)]
-    sizes = cut(longest, parts, most)
+    order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
+    rounds = [order[begin : begin + ranks] for begin in range(0, len(order), ranks)]
+    longest = [lengths[places[0]] for places in rounds]
+    rounds[1::2] = [places[::-1] for places in rounds[1::2]]
+    most = len(rounds) // micro_batches * longest[0]
+    sizes = cut(longest, micro_batches, most)
     ends = np.cumsum(sizes).tolist()
-    return [[own[end - size : end] for size, end in zip(sizes, ends, strict=True)] for own in ordered]
+    own_places = [list(places) for places in zip(*rounds, strict=True)]
+    return [[own[end - size : end] for size, end in zip(sizes, ends, strict=True)] for own in own_places]
 
 
 def cut(lengths: Sequence[int], parts: int, most: float) -> list[int]:

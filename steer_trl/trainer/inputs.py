@@ -19,11 +19,8 @@ ROWS = "rollout_rows"
 REWARDS = "rollout_rewards"
 EXPORT_STEP = "export_step"
 
-# Keys that `ordering.py` adds to each micro-batch. Their values are plain numbers, so that a checkpoint can hold them.
 TOKEN_SHARE = "share_of_tokens"
-"""Key of the micro-batch's number of tokens on all ranks, relative to the mean over the step's micro-batches."""
-IS_IDLE = "is_idle"
-"""Key of a boolean, which is true if all completions of the micro-batch, on all ranks, have an advantage of 0."""
+"""The key that `ordering.py` adds: the micro-batch's number of tokens on all ranks, relative to the step's mean."""
 
 
 class Score(NamedTuple):

@@ -6,9 +6,6 @@ Except for rounding, the update is the same as in TRL, because groups, statistic
 If the loss is an average over the rows of a micro-batch, it is multiplied by the micro-batch's number of rows and
 divided by the number of rows in TRL's equal micro-batches.
 
-If all completions of a micro-batch have an advantage of 0, its loss is 0. But DeepSpeed and similar engines need a
-backward pass, so the shortest completion runs with gradients enabled. The others run without gradients (`forward.py`).
-
 Completions stay in TRL's order if the loss depends on how a step is split: with the loss `"bnpo"`,
 `top_entropy_quantile`, an entropy bonus, a router's auxiliary loss, or a method whose `shaping_scope` is
 `"micro_batch"`. They also stay in TRL's order if the prompts may have images.
@@ -23,9 +20,8 @@ from torch import Tensor
 
 from steer_trl.options.trl import LOSSES
 from steer_trl.shaping import Shaper
-from steer_trl.shaping.base import HOOKS, ROLLOUT_HOOKS
 from steer_trl.trainer.assignment import assign
-from steer_trl.trainer.inputs import IS_IDLE, TOKEN_SHARE, loss_mask
+from steer_trl.trainer.inputs import TOKEN_SHARE, loss_mask
 from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.trl import (
     GRPOTrainer,
@@ -37,8 +33,6 @@ from steer_trl.trainer.trl import (
 )
 
 MicroBatch = dict[str, Any]
-LEAVES_ZERO = {*ROLLOUT_HOOKS, "weights"}
-"""If methods use only these hooks, an advantage of 0 in a micro-batch stays 0 in its loss."""
 
 
 class Ordering:
@@ -71,15 +65,6 @@ class Ordering:
     def is_on(self) -> bool:
         """Whether rollouts are ordered. This is the same on every rank."""
         return self._padding.is_skipped and not self._depends_on_split
-
-    @property
-    def skips_idle(self) -> bool:
-        """Whether completions with an advantage of 0 add nothing to the loss.
-
-        Most of them then need no gradient.
-        """
-        hooks = {hook for shaper in self._shapers.values() for hook in HOOKS if shaper.overrides(hook)}
-        return self.is_on and self._trainer.beta == 0 and hooks <= LEAVES_ZERO
 
     def order(self, inputs: MicroBatch) -> MicroBatch:
         """Order a rollout that TRL has just split, and return the micro-batch to train on next.
@@ -134,20 +119,15 @@ class Ordering:
         """
         accelerator = self._trainer.accelerator
         lengths = columns["prompt_mask"].sum(1) + columns["completion_mask"].sum(1)
-        has_advantage = (columns["advantages"].view(len(lengths), -1) != 0).any(1)
-        measured = torch.stack([lengths, loss_mask(columns).sum(1), has_advantage.long()])
-        of_lengths, tokens, actives = measured.tolist()
-        skips_idle = self.skips_idle
-        is_idle = [skips_idle and not active for active in actives]
-        of_ranks = assign(of_lengths, is_idle, accelerator.num_processes, count)
+        of_lengths, tokens = torch.stack([lengths, loss_mask(columns).sum(1)]).tolist()
+        of_ranks = assign(of_lengths, accelerator.num_processes, count)
         own = of_ranks[accelerator.process_index]
         chosen = torch.tensor([place for places in own for place in places], device=lengths.device)
         mean = sum(tokens) / count
         micro_batches = []
         for rows, of_all in zip(chosen.split(list(map(len, own))), zip(*of_ranks, strict=True), strict=True):
-            places = [place for of_rank in of_all for place in of_rank]
+            of_step = sum(tokens[place] for places in of_all for place in places)
             one: MicroBatch = {name: x[rows] for name, x in columns.items()}
-            one[TOKEN_SHARE] = sum(tokens[place] for place in places) / mean if mean else 1.0
-            one[IS_IDLE] = all(is_idle[place] for place in places)
+            one[TOKEN_SHARE] = of_step / mean if mean else 1.0
             micro_batches.append(one)
         return micro_batches

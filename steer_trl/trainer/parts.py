@@ -59,9 +59,7 @@ class Shaping:
         self.padding = Padding(trainer, args.skips_padding, is_compiled)
         self.ordering = Ordering(trainer, self.padding, self.shapers)
         self.forward = Forward(trainer, self.padding, self.shapers)
-        self.rollouts = RolloutShaping(
-            trainer, self.shapers, self.hold, self.generated, self.start, self.forward, self.ordering
-        )
+        self.rollouts = RolloutShaping(trainer, self.shapers, self.hold, self.generated, self.start, self.forward)
         self.tokens = TokenLog(trainer, self.rollouts)
         self.tripwire = Tripwire(self.shapers)
         self.step = OptimizerStep(

@@ -24,7 +24,6 @@ from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
-from steer_trl.trainer.ordering import Ordering
 from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log, forward
 
 
@@ -44,7 +43,6 @@ class RolloutShaping:
         generated: GeneratedTokens,
         start: StartEntropy,
         forward: Forward,
-        ordering: Ordering,
     ) -> None:
         self.start = start
         self.rewards_per_function = torch.empty(0)
@@ -53,7 +51,6 @@ class RolloutShaping:
         self._hold = hold
         self._generated = generated
         self._forward = forward
-        self._ordering = ordering
         self._passes: list[Score] = []
         self._written: dict[str, list[list[int]]] = {}
 
@@ -78,12 +75,11 @@ class RolloutShaping:
 
         One of them may already give the log-probabilities and entropies that are needed here.
         """
-        return self._trainer.model.training and (bool(self._shapers) or self._ordering.skips_idle)
+        return self._trainer.model.training and bool(self._shapers)
 
     def on_forward(self, score: Score) -> None:
         """Record the log-probabilities and entropies in `score` from a forward pass over the rollout."""
-        if self._shapers:
-            check_score(score.entropies)
+        check_score(score.entropies)
         self._passes.append(score)
 
     def keep_written(self, generated: tuple[Any, ...]) -> None:
@@ -103,9 +99,6 @@ class RolloutShaping:
         recorded = next((score for score in self._passes if score.logps is old_logps), None)
         self._passes = []
         if not self._shapers:
-            # With this score, most completions with an advantage of 0 need no further forward pass (`forward.py`).
-            if recorded is not None and recorded.entropies is not None:
-                keep_score(rollout, recorded)
             return rollout
         acting = act_on_rollouts(self._shapers)
         compared = self._restore_truncated(rollout)

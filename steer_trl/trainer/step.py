@@ -23,7 +23,7 @@ from steer_trl.shaping import (
     shape_batch,
 )
 from steer_trl.trainer.checks.tripwire import Tripwire, check_score
-from steer_trl.trainer.inputs import IS_IDLE, OLD_LOGPS, OLD_SENSITIVITIES, Score, read_score, token_batch
+from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, read_score, token_batch
 from steer_trl.trainer.log.step_log import StepLog
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.tokens.samples import TokenLog
@@ -83,12 +83,6 @@ class OptimizerStep:
             finally:
                 self._inputs = None
                 self.is_in_loss = False
-
-    @property
-    def idle_inputs(self) -> dict[str, Any] | None:
-        """The inputs of the current loss if all its completions have an advantage of 0; otherwise `None`."""
-        inputs = self._inputs
-        return inputs if inputs is not None and inputs.get(IS_IDLE) else None
 
     @property
     def wants_sensitivities(self) -> bool:

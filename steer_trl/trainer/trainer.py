@@ -142,7 +142,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
         resampling = self.shaping.resampling if self.model.training else None
         if resampling is not None and resampling.collected is not None:
-            generated = resampling.give_back()
+            generated = resampling.give_back(prompts)
         else:
             generated = super()._generate(prompts)
             self.shaping.generated.count(generated)
@@ -199,9 +199,7 @@ class SteerGRPOTrainer(GRPOTrainer):
             outputs, score = self.shaping.forward.run(forward_pass, rollouts.wants_sensitivities, model, inputs)
             rollouts.on_forward(score)
         else:
-            # A resumed run may have another method or a KL penalty, for which nothing is idle.
-            idle = step.idle_inputs if self.shaping.ordering.skips_idle else None
-            outputs, score = self.shaping.forward.run(forward_pass, step.wants_sensitivities, model, inputs, idle)
+            outputs, score = self.shaping.forward.run(forward_pass, step.wants_sensitivities, model, inputs)
             step.on_forward(score)
         return outputs
 

@@ -2,7 +2,6 @@
 
 import itertools
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,29 +47,18 @@ def test_equal_lengths_are_cut_evenly():
 def test_each_completion_is_trained_on_once(ranks, size, micro_batches, data):
     count = ranks * size * micro_batches
     lengths = data.draw(st.lists(st.integers(1, 50), min_size=count, max_size=count))
-    idle = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
-    of_ranks = assign(lengths, idle, ranks, micro_batches)
+    of_ranks = assign(lengths, ranks, micro_batches)
     assert sorted(place for own in of_ranks for one in own for place in one) == list(range(count))
     sizes = [[len(one) for one in own] for own in of_ranks]
     assert len(sizes) == ranks and all(own == sizes[0] for own in sizes)
     assert len(sizes[0]) == micro_batches and min(sizes[0]) > 0
     for one in zip(*of_ranks, strict=True):
         places = [place for of_rank in one for place in of_rank]
-        if not all(idle[place] for place in places):
-            assert len(one[0]) * max(lengths[place] for place in places) <= size * max(lengths)
-
-
-@pytest.mark.parametrize("idle", [8, 30, 63, 64])
-def test_completions_without_advantage_share_micro_batches(idle):
-    lengths = [1 + (7 * place) % 50 for place in range(64)]
-    is_idle = [place < idle for place in range(64)]
-    (own,) = assign(lengths, is_idle, 1, 8)
-    kinds = [{is_idle[place] for place in one} for one in own]
-    assert {True} in kinds and {True, False} not in kinds
+        assert len(one[0]) * max(lengths[place] for place in places) <= size * max(lengths)
 
 
 def test_ranks_compute_about_as_much():
     lengths = [1 + (37 * place) ** 2 % 997 for place in range(128)]
-    of_ranks = assign(lengths, [False] * 128, 4, 8)
+    of_ranks = assign(lengths, 4, 8)
     work = [sum(len(one) * max(lengths[place] for place in one) for one in own) for own in of_ranks]
     assert max(work) < 1.05 * sum(work) / 4

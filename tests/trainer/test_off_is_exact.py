@@ -11,7 +11,6 @@ from steer_trl import SteerGRPOTrainer
 from steer_trl.options.needs import UNCLIPPED
 from steer_trl.shaping import SHAPERS
 from steer_trl.tiny import tiny_qwen2
-from steer_trl.trainer.ordering import Ordering
 
 SEQUENCE = {"importance_sampling_level": "sequence", "loss_type": "luspo"}
 SCHEDULES = {
@@ -44,12 +43,8 @@ ON = {
 
 
 @pytest.fixture(params=[False, True], ids=["padded", "without padding"])
-def train_steer(request, train, monkeypatch):
-    """Our trainer, with padding and without.
-
-    A method with a bonus has no idle completions and so other micro-batches, equal but for rounding.
-    """
-    monkeypatch.setattr(Ordering, "skips_idle", False)
+def train_steer(request, train):
+    """Our trainer, with padding and without."""
     return partial(train, SteerGRPOTrainer, skip_padding=request.param)
 
 

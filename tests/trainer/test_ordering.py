@@ -1,11 +1,10 @@
 """Ordered completions give TRL's update and log, whatever a micro-batch then holds."""
 
-from unittest.mock import PropertyMock
 
 import pytest
 import torch
 from datasets import Dataset
-from support.digits import given, nothing
+from support.digits import given
 from support.runs import Spy, same_parameters
 from torch.nn.utils import parameters_to_vector
 from transformers import GPT2Config, GPT2LMHeadModel
@@ -13,11 +12,7 @@ from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.tiny import tiny_tokenizer
-from steer_trl.trainer.inputs import IS_IDLE
-from steer_trl.trainer.ordering import Ordering
 from steer_trl.trainer.padding import Padding
-from steer_trl.trainer.step import OptimizerStep
-from steer_trl.trainer.trl import micro_batches_of_rollout
 
 RUN = {"optim": "sgd", "learning_rate": 0.5, "max_grad_norm": 1e9, "max_steps": 2, "advantage_shaping": "none"}
 RUN |= {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4, "steps_per_generation": 8}
@@ -71,87 +66,6 @@ def assert_close(one, other, start):
     moved = (flat(one) - start).norm()
     assert moved > 0.01
     assert (flat(other) - flat(one)).norm() < 1e-4 * moved
-
-
-class Counting(SteerGRPOTrainer):
-    """Counts the positions that pass the model with a gradient, and without."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.trained = self.scored = 0
-        self.start = flat(self)
-        self.model.get_decoder().register_forward_pre_hook(self.count, with_kwargs=True)
-
-    def count(self, _model, _args, kwargs):
-        if self.model.training:
-            positions = kwargs["input_ids"].numel()
-            self.trained += positions * torch.is_grad_enabled()
-            self.scored += positions * (not torch.is_grad_enabled())
-
-
-@pytest.fixture
-def without_idle(monkeypatch):
-    """Let completions without an advantage be trained on as all others are."""
-
-    def switch():
-        monkeypatch.setattr(Ordering, "skips_idle", PropertyMock(return_value=False))
-
-    return switch
-
-
-@pytest.mark.parametrize("rewards", [flat_in_half_of_the_groups, nothing])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        ON_POLICY,
-        {"num_iterations": 2},
-        {"loss_type": "grpo", "optim": "adamw_torch", "learning_rate": 1e-2},
-        {"advantage_shaping": "stare", "stare_target_entropy": 100.0},
-        {"advantage_shaping": "steer", "log_tokens": 1},
-        {"advantage_shaping": "steer", "steer_form": "exact", "gradient_checkpointing": True},
-    ],
-    ids=str,
-)
-def test_idle_completions_change_no_number(run, without_idle, settings, rewards):
-    skipping = run(Counting, rewards, **settings)
-    without_idle()
-    whole = run(Counting, rewards, **settings)
-    assert skipping.trained < 0.75 * whole.trained
-    assert (flat(skipping) - flat(whole)).norm() <= 1e-4 * (flat(whole) - whole.start).norm()
-    for one, other in zip(skipping.state.log_history, whole.state.log_history, strict=True):
-        for key in one.keys() - {"train_runtime", "step_time", "clip_ratio/low_min", "clip_ratio/high_max"}:
-            if "per_second" not in key:
-                assert one[key] == pytest.approx(other[key], rel=1e-3, abs=1e-5, nan_ok=True), key
-
-
-def test_scored_idle_completions_get_no_pass(run):
-    """In the first step after it was written; in later ones the policy has changed."""
-    scored = run(Counting, advantage_shaping="none", max_steps=1).scored
-    again = run(Counting, advantage_shaping="none", max_steps=2).scored
-    lengths = [2 + (7 * i) % 15 for i in range(32)]
-    assert again > scored + min(lengths) > 0
-
-
-@pytest.mark.parametrize("settings", [{"beta": 0.1}, {"advantage_shaping": "entropy_advantage"}], ids=str)
-def test_additions_to_the_loss_leave_nothing_idle(run, settings):
-    trainer = run(max_steps=1, **settings)
-    assert not any(one[IS_IDLE] for one in micro_batches_of_rollout(trainer))
-
-
-def test_a_resumed_run_may_add_to_the_loss(run, build, monkeypatch, tmp_path):
-    """Its method trains on completions that were idle when the rollout was written."""
-    settings = {"save_strategy": "steps", "save_steps": 1, "output_dir": str(tmp_path)}
-    run(**settings)
-    settings |= {"advantage_shaping": "entropy_bonus", "entropy_bonus_coef": 0.1}
-    resumed = []
-    for idle in (OptimizerStep.idle_inputs, None):
-        monkeypatch.setattr(OptimizerStep, "idle_inputs", idle)
-        trainer = build(**settings)
-        trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
-        assert any(one[IS_IDLE] for one in micro_batches_of_rollout(trainer)[4:])
-        resumed.append(trainer)
-    assert same_parameters(*resumed)
 
 
 def test_a_change_of_advantages_in_trl_stays(run, monkeypatch):
