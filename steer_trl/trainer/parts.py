@@ -98,12 +98,10 @@ class Shaping:
     def begin_training(self, checkpoint: str | None) -> None:
         """Start training from `checkpoint`, or from step 0 if it is `None`.
 
-        If methods or dynamic sampling are in use, a rollout that an interrupted run left unfinished is discarded.
+        A rollout that an interrupted run left unfinished is discarded.
         """
         check_trainable(self._trainer.model)
-        # Without methods and dynamic sampling, an interrupted rollout is handled as TRL handles it.
-        if self.shapers or self._trainer.args.dynamic_sampling != "none":
-            forget_rollout(self._trainer)
+        forget_rollout(self._trainer)
         self.checkpoints.begin_training(checkpoint)
         self.step.begin_training()
         self.generated.begin(checkpoint)

@@ -169,7 +169,6 @@ class SteerGRPOTrainer(GRPOTrainer):
 
         rollout = build(inputs) if shaping.resampling is None else shaping.resampling.build_rollout(build)
         rollout = shaping.rollouts.finish(rollout)
-        shaping.tripwire.on_rollout()
         return shaping.tokens.mark(rollout)
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:

@@ -1,6 +1,5 @@
 """Ordered completions give TRL's update and log, whatever a micro-batch then holds."""
 
-
 import pytest
 import torch
 from datasets import Dataset

@@ -3,7 +3,7 @@
 A newer or patched TRL could read the advantages too early, or compute its log-probabilities without the function that
 this package overrides. The run would then be plain GRPO, and nobody would notice. So the first loss is given inputs
 that record whether their advantages are read. Later losses get a plain dictionary. A subclass or a patch could also
-bypass the hooks in which methods act, so this module checks that the first optimizer step has called these hooks.
+bypass `SteerGRPOTrainer.compute_loss`, so this module checks that the first optimizer step has called it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,14 +22,12 @@ FUNCTION = "GRPOTrainer._get_per_token_logps_and_entropies"
 
 
 class Tripwire(TrainerCallback):
-    """Watches the first loss and the first rollout of a trainer."""
+    """Watches the first loss of a trainer."""
 
     def __init__(self, shapers: Mapping[str, Shaper]) -> None:
         hooks = {hook for shaper in shapers.values() for hook in HOOKS if shaper.overrides(hook)}
         # This is true until the first loss has read the shaped advantages.
         self._awaits_loss = not hooks <= set(ROLLOUT_HOOKS)
-        # This is true until methods have acted on a rollout.
-        self._awaits_rollout = not hooks.isdisjoint(ROLLOUT_HOOKS)
 
     @contextmanager
     def watch(self, inputs: dict[str, Any], is_training: bool) -> Iterator[dict[str, Any]]:
@@ -42,21 +40,18 @@ class Tripwire(TrainerCallback):
         watched.check()
         self._awaits_loss = False
 
-    def on_rollout(self) -> None:
-        """Record that methods have acted on a rollout."""
-        self._awaits_rollout = False
-
     def on_shaped(self, inputs: dict[str, Any]) -> None:
         """Record reads of the advantages from now on, because `inputs` now has the shaped advantages."""
         if isinstance(inputs, WatchedInputs):
             inputs.start()
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Raise before the first save if training bypassed the hooks in which methods act."""
+        """Raise before the first save if training bypassed `compute_loss`."""
         if self._awaits_loss:
-            _refuse_bypass("compute_loss")
-        if self._awaits_rollout and state.global_step == 1:
-            _refuse_bypass("_generate_and_score_completions")
+            _refuse(
+                "its first step did not use SteerGRPOTrainer.compute_loss (a subclass that overrides it must return "
+                "super's)"
+            )
 
 
 class WatchedInputs(dict[str, Any]):
@@ -90,11 +85,6 @@ def check_score(entropies: Any) -> None:
     """Raise if a forward pass has returned no entropies although methods read them."""
     if entropies is None:
         _refuse(f"{FUNCTION} returned no entropies")
-
-
-def _refuse_bypass(hook: str) -> NoReturn:
-    """Raise, because the first optimizer step bypassed the method `hook` of `SteerGRPOTrainer`."""
-    _refuse(f"its first step did not use SteerGRPOTrainer.{hook} (a subclass that overrides it must return super's)")
 
 
 def _refuse(what: str) -> NoReturn:

@@ -11,7 +11,6 @@ from steer_trl.callbacks.alarms import Alarms
 from steer_trl.diagnostics.keys import names
 from steer_trl.diagnostics.learning_rules import ALIKE
 from steer_trl.diagnostics.watch import Alarm
-from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.trl import GRPOTrainer
 from steer_trl.validation import refuse
 
@@ -47,9 +46,8 @@ class UpdateWatch(TrainerCallback):
 
     def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Keep a sample of the parameters at the start of the run."""
-        with guard(self._trainer, "Whether the parameters change cannot be seen"):
-            self._first = _sample(self._trainer.model)
-            self._first_step = state.global_step
+        self._first = _sample(self._trainer.model)
+        self._first_step = state.global_step
 
     def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Compare the parameters with the sample, and raise the alarm at most once.
@@ -60,15 +58,14 @@ class UpdateWatch(TrainerCallback):
         steps = state.global_step - self._first_step
         if first is None:
             return
-        with guard(self._trainer, "Whether the parameters change cannot be seen"):
-            numbers = self._alarms.watch.state_dict().get("numbers", {})
-            if not torch.equal(first, _sample(self._trainer.model)) or not len(first):
-                self._first = None
-            elif steps >= PATIENCE and numbers.get(names.REWARD_STD, 1.0) > ALIKE:
-                self._first = None
-                text = TEXT.format(count=len(first), steps=steps)
-                alarm = Alarm(state.global_step, "no_update", "The model does not change", text, "error", {})
-                self._alarms.report(alarm, self._trainer.args)
+        numbers = self._alarms.watch.state_dict().get("numbers", {})
+        if not torch.equal(first, _sample(self._trainer.model)) or not len(first):
+            self._first = None
+        elif steps >= PATIENCE and numbers.get(names.REWARD_STD, 1.0) > ALIKE:
+            self._first = None
+            text = TEXT.format(count=len(first), steps=steps)
+            alarm = Alarm(state.global_step, "no_update", "The model does not change", text, "error", {})
+            self._alarms.report(alarm, self._trainer.args)
 
 
 def _sample(model: nn.Module) -> Tensor:

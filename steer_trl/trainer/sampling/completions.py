@@ -32,40 +32,35 @@ def store_completions(
     rewards_of_rows = rewards.tolist()
     columns = dict(extra_columns(trainer))
     extra_columns(trainer).clear()
-    for name, values in columns.items():
-        if len(values) != len(numbers):
-            raise InvalidValueError(f"log_extra: {name!r} must have {len(numbers)} values, got {len(values)}.")
-    return [
-        {
+    completions = []
+    for i, number in enumerate(numbers):
+        completion = {
             "number": number,
             "rewards": rewards_of_rows[i],
-            "prompt_ids": to_plain(prompt_ids[i], "prompt_ids"),
-            "completion_ids": to_plain(completion_ids[i], "completion_ids"),
-            "tool_mask": None if tool_masks is None else to_plain(tool_masks[i], "env_mask"),
-            "text": to_plain(texts[i], "the text of a completion"),
-            "logprobs": None if logprobs is None else to_plain(logprobs[i], "logprobs"),
-            "extra": {name: to_plain(values[i], f"log_extra: {name!r}") for name, values in columns.items()},
+            "prompt_ids": prompt_ids[i],
+            "completion_ids": completion_ids[i],
+            "tool_mask": None if tool_masks is None else tool_masks[i],
+            "text": texts[i],
+            "logprobs": None if logprobs is None else logprobs[i],
+            "extra": {name: values[i] for name, values in columns.items()},
         }
-        for i, number in enumerate(numbers)
-    ]
+        completions.append(to_plain(completion))
+    return completions
 
 
-def to_plain(value: Any, name: str) -> Any:
-    """Convert `value` to plain values.
-
-    Raises `ValueError` if it cannot be converted. `name` is the name of the value in the error's text.
-    """
+def to_plain(value: Any) -> Any:
+    """Convert `value` to plain values. Raises `ValueError` if it cannot be converted."""
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         value = value.tolist()
     if type(value) in PLAIN:
         return value
     if isinstance(value, (list, tuple)):
-        return list(value) if PLAIN.issuperset(map(type, value)) else [to_plain(part, name) for part in value]
+        return list(value) if PLAIN.issuperset(map(type, value)) else [to_plain(part) for part in value]
     if isinstance(value, dict):
-        return {to_plain(key, name): to_plain(part, name) for key, part in value.items()}
+        return {to_plain(key): to_plain(part) for key, part in value.items()}
     raise InvalidValueError(
-        f"{name} must hold numbers, strings, or lists and dictionaries of them, got a {type(value).__name__}, which "
-        "dynamic_sampling='resample' cannot keep for a later rollout. Convert it with float() or str()."
+        f"dynamic_sampling='resample' cannot keep a {type(value).__name__} for a later rollout. What log_extra and "
+        "rollout_func give must be numbers, strings, or lists and dictionaries of them; use float() or str()."
     )
 
 

@@ -1,9 +1,6 @@
 """Converts a completion to one line of JSON: fields about it, and columns with a number for each token.
 
-Columns that prime-rl also exports have prime-rl's names and schema version, so that its tools can read these files:
-`token_ids`, `position_ids`, `loss_mask`, `advantages`, `inference_logprobs`, `trainer_logprobs`, `entropy`,
-`mismatch_kl`, `importance_ratio`. The other columns are specific to this package. A number is `null` if the loss
-leaves its token out.
+A number is `null` if the loss leaves its token out.
 """
 
 from typing import Any
@@ -16,8 +13,6 @@ from steer_trl.diagnostics.tokens import changes
 from steer_trl.shaping import Shaped, TokenBatch
 from steer_trl.trainer.trl import GRPOTrainer, tokenizer_of
 
-SCHEMA = 1
-"""Version of the schema of prime-rl's token export."""
 LONGEST_PROMPT = 4000
 """The largest number of characters of a prompt that are exported."""
 LONGEST_COMPLETION = 1024
@@ -50,17 +45,13 @@ def line_of(
         tool = inputs["completion_mask"][row].bool() & ~inputs["tool_mask"][row].bool()
         columns["is_tool"] = tool[:kept].tolist()
     return {
-        "schema_version": SCHEMA,
         **known,
-        "run_id": None,
-        "env_name": "",
         "prompt": text if len(text) <= LONGEST_PROMPT else f"{text[:LONGEST_PROMPT]} [...]",
         "num_tokens": length,
         "is_truncated": not (ids[:length] == tokenizer.eos_token_id).any().item(),
         "entropy_change_source": "exact" if is_exact(batch) else "estimate",
         "texts": texts_of(tokenizer, ids[:kept].tolist()),
         "token_ids": ids[:kept].tolist(),
-        "position_ids": list(range(len(prompt), len(prompt) + kept)),
         "loss_mask": mask.tolist(),
         **columns,
     }
@@ -74,7 +65,6 @@ def token_numbers(inputs: dict[str, Any], batch: TokenBatch, result: Shaped) -> 
     logps = batch.logps.float()
     sampled = inputs.get("sampling_per_token_logps")
     sampled = (batch.old_logps if sampled is None else sampled).float()
-    log_ratio = logps - sampled
     advantages = batch.advantages.expand_as(batch.logps)
     shaped = advantages if result.advantages is None else result.advantages
     return {
@@ -82,8 +72,7 @@ def token_numbers(inputs: dict[str, Any], batch: TokenBatch, result: Shaped) -> 
         "inference_logprobs": sampled,
         "trainer_logprobs": logps,
         "entropy": batch.entropies,
-        "mismatch_kl": log_ratio.exp() - log_ratio - 1,
-        "importance_ratio": log_ratio.exp(),
+        "importance_ratio": (logps - sampled).exp(),
         "weights": result.weights,
         "shaped_advantages": shaped,
         "surprisals": -logps,

@@ -88,10 +88,6 @@ class TokenLog:
             known = {
                 "step": trainer.state.global_step + 1,
                 "export_step": int(inputs[EXPORT_STEP]),
-                "rank": trainer.accelerator.process_index,
-                "micro_step": self._place,
-                "micro_sequence_idx": row,
-                "export_sequence_idx": place,
                 "group": place // size,
                 "completion": place % size,
                 "reward": total_reward(trainer, inputs[REWARDS][row : row + 1]).item(),
@@ -120,5 +116,5 @@ class TokenLog:
             # Before the first lines of a rollout are written, the file that an earlier run may have left is removed.
             if self._place < self._trainer.args.gradient_accumulation_steps:
                 path.unlink(missing_ok=True)
-            for line in sorted(lines, key=lambda line: line["export_sequence_idx"]):
+            for line in sorted(lines, key=lambda line: (line["group"], line["completion"])):
                 runlog.append(output_dir, line, f"{runlog.TOKENS}/{path.name}")
