@@ -86,7 +86,7 @@ BUDGET = {
     "shaping/methods": 8030,
     "trainer": 13270,
     "trainer/callbacks": 1830,
-    "trainer/checks": 1700,
+    "trainer/checks": 1740,
     "trainer/log": 1260,
     "trainer/sampling": 3770,
     "trainer/tokens": 1550,
