@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tqdm import tqdm
-from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerControl, TrainerState
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics.keys import names
@@ -87,52 +87,48 @@ class LogFormatter:
         return ", ".join(parts)
 
 
-class StepLines(PrinterCallback):
-    """Prints a line per log entry, without a progress bar."""
+class StepLines(TrainerCallback):
+    """Prints a line per log entry, above the progress bar if there is one."""
 
     def __init__(self) -> None:
-        self.formatter = LogFormatter()
+        self._formatter = LogFormatter()
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Print the header."""
         if state.is_world_process_zero:
-            print(self.formatter.begin(args, state), flush=True)  # noqa: T201
+            _print(self._formatter.begin(args, state))
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
         """Print the line of a log entry."""
         if logs and state.is_world_process_zero:
-            print(self.formatter.line(logs, state), flush=True)  # noqa: T201
+            _print(self._formatter.line(logs, state))
 
 
 class StepProgress(ProgressCallback):
-    """Writes a line per log entry above the progress bar."""
+    """Transformers' progress bar without its dictionaries."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.formatter = LogFormatter()
-
-    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Draw the progress bar, and write the header."""
-        super().on_train_begin(args, state, control, **kwargs)
-        if self.training_bar is not None:
-            self.training_bar.write(self.formatter.begin(args, state))
-
-    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
-        """Write the line of a log entry."""
-        if logs and self.training_bar is not None:
-            self.training_bar.write(self.formatter.line(logs, state))
+    def on_log(self, *args: Any, **kwargs: Any) -> None:
+        """Leave the log entry to `StepLines`."""
 
 
 def show_lines(trainer: Trainer) -> None:
-    """Replace Transformers' terminal callbacks with `StepLines` and `StepProgress`.
+    """Replace what Transformers prints of log entries by `StepLines`.
 
     Other callbacks stay as they are.
     """
     kinds = [type(callback) for callback in trainer.callback_handler.callbacks]
-    for theirs, ours in ((PrinterCallback, StepLines), (ProgressCallback, StepProgress)):
-        if theirs in kinds:
-            trainer.remove_callback(theirs)
-            trainer.add_callback(ours)
+    if ProgressCallback in kinds:
+        trainer.remove_callback(ProgressCallback)
+        trainer.add_callback(StepProgress)
+    if PrinterCallback in kinds:
+        trainer.remove_callback(PrinterCallback)
+    if ProgressCallback in kinds or PrinterCallback in kinds:
+        trainer.add_callback(StepLines)
+
+
+def _print(text: str) -> None:
+    with tqdm.external_write_mode():
+        print(text, flush=True)  # noqa: T201
 
 
 def _find_first(logs: Logs, keys: Sequence[str]) -> Any:
