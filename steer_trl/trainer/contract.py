@@ -1,4 +1,4 @@
-"""Checks on import that TRL has the names and signatures that this package needs. This takes milliseconds.
+"""Checks on import that TRL has the names that this package needs. This takes milliseconds.
 
 The versions in `TESTED` are accepted, because tests check that they behave as needed
 (`tests/trainer/test_contract.py`). With any other version, a missing name is reported here instead of by a traceback
@@ -22,18 +22,12 @@ TESTED = ("1.16",)
 """Versions of TRL with which all tests have passed."""
 INSTALL = "pip install 'trl>=1.16,<1.17'"
 
-METHODS = {
-    **dict.fromkeys(("_calculate_rewards", "_init_training_state", "_finish_current_push"), ""),
-    **dict.fromkeys(("_generate", "_tokenize_prompts"), "prompts"),
-    "_generate_and_score_completions": "inputs",
-    "_get_per_token_logps_and_entropies": "model input_ids attention_mask logits_to_keep batch_size compute_entropy",
-    "_generate_single_turn": "prompt_ids images multimodal_fields num_generations",
-    "compute_loss": "model inputs return_outputs num_items_in_batch",
-    "save_model": "output_dir _internal_call",
-    "evaluation_loop": "dataloader metric_key_prefix",
-    "create_model_card": "model_name dataset_name tags",
-}
-"""Methods of `GRPOTrainer` that this package overrides or calls, and the arguments that it passes to them."""
+METHODS = (
+    *("_calculate_rewards", "_init_training_state", "_finish_current_push", "_generate", "_tokenize_prompts"),
+    *("_generate_and_score_completions", "_get_per_token_logps_and_entropies", "_generate_single_turn"),
+    *("compute_loss", "save_model", "evaluation_loop", "create_model_card"),
+)
+"""Methods of `GRPOTrainer` that this package overrides or calls."""
 
 ATTRIBUTES = (
     *("_step", "_buffered_inputs", "_metrics", "_pending_metrics", "_pending_extra_logs", "_tokenizer"),
@@ -69,13 +63,8 @@ def check_trl(installed: str | None = None) -> None:
 
 
 def broken_pieces() -> list[str]:
-    """Return the names and arguments that this package needs and the installed TRL does not have."""
+    """Return the names that this package needs and the installed TRL does not have."""
     broken = [f"GRPOTrainer.{name}" for name in ("_tag_names", *METHODS) if not hasattr(GRPOTrainer, name)]
-    for name in [name for name in METHODS if hasattr(GRPOTrainer, name)]:
-        found = inspect.signature(getattr(GRPOTrainer, name)).parameters
-        if all(one.kind is not inspect.Parameter.VAR_KEYWORD for one in found.values()):
-            missing = [argument for argument in METHODS[name].split() if argument not in found]
-            broken += [f"argument {argument!r} of GRPOTrainer.{name}" for argument in missing]
     parents = [parent for parent in GRPOTrainer.__mro__ if parent not in Trainer.__mro__]
     names = set(re.findall(r"\w+", "".join(map(inspect.getsource, parents))))
     broken += [f"attribute GRPOTrainer().{name}" for name in ATTRIBUTES if name not in names]
