@@ -41,6 +41,8 @@ from steer_trl.hub.push import catch_push_errors
 from steer_trl.trainer.checks.preflight import check_benchmarks, check_trainer_arguments
 from steer_trl.trainer.parts import Shaping
 from steer_trl.trainer.resume import starting_point
+from steer_trl.trainer.rollout import RolloutShaping
+from steer_trl.trainer.step import OptimizerStep
 from steer_trl.trainer.trl import FORWARD_ARGUMENTS, EvalDataset, GRPOTrainer, RewardFunc
 
 if TYPE_CHECKING:
@@ -187,19 +189,16 @@ class SteerGRPOTrainer(GRPOTrainer):
     def _get_per_token_logps_and_entropies(
         self, model: nn.Module, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor | None, Any]:
-        step = self.shaping.step
-        rollouts = self.shaping.rollouts
+        reader: OptimizerStep | RolloutShaping = self.shaping.step
         forward_pass = super()._get_per_token_logps_and_entropies
         inputs = dict(zip(FORWARD_ARGUMENTS, args, strict=False)) | kwargs
-        if model is self.model and rollouts.wants_passes and not step.is_in_loss:
+        if model is self.model and self.shaping.rollouts.wants_passes and not self.shaping.step.is_in_loss:
+            reader = self.shaping.rollouts
             # TRL's head for the policy always computes entropies, so requesting them here adds no work. Its head for a
             # reference model does not compute any.
             inputs["compute_entropy"] = True
-            outputs, score = self.shaping.forward.run(forward_pass, rollouts.wants_sensitivities, model, inputs)
-            rollouts.on_forward(score)
-        else:
-            outputs, score = self.shaping.forward.run(forward_pass, step.wants_sensitivities, model, inputs)
-            step.on_forward(score)
+        outputs, score = self.shaping.forward.run(forward_pass, reader.wants_sensitivities, model, inputs)
+        reader.on_forward(score)
         return outputs
 
     # 3  A checkpoint.

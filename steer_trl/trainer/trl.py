@@ -73,11 +73,6 @@ def micro_batches_of_rollout(trainer: GRPOTrainer) -> list[dict[str, Any]]:
     return trainer._buffered_inputs
 
 
-def is_first_step_of_rollout(trainer: GRPOTrainer) -> bool:
-    """Return whether the current optimizer step is the first that trains on the current rollout."""
-    return trainer._step % steps_per_rollout(trainer) < micro_batches_of_step(trainer)
-
-
 def continue_rollout(trainer: GRPOTrainer, micro_batches: int, of_rollout: list[dict[str, Any]] | None = None) -> None:
     """Let TRL continue after `micro_batches` micro-batches of the run.
 

@@ -120,9 +120,6 @@ class TestAsATrlReward:
         data = Dataset.from_dict({"prompt": ["2+2=", "what?"], "solution": [r"\boxed{4}", "the number of apples"]})
         with pytest.raises(ValueError, match=r"1 of its .*'the number of apples': only equal to itself"):
             make_trainer(SteerGRPOTrainer, trainer_arguments={"reward_funcs": MathReward(), "train_dataset": data})
-        data = data.rename_column("solution", "answer")
-        with pytest.raises(ValueError, match=r"no column 'solution'.* \['answer', 'prompt'\]"):
-            make_trainer(SteerGRPOTrainer, trainer_arguments={"reward_funcs": MathReward(), "train_dataset": data})
 
     def test_votes_and_what_is_unreadable(self, reward):
         votes = [reward.judge([rf"\boxed{{{a}}}"], ["7"])[0].vote for a in ("6", "6.0", "x=6", "x", "1/2", "0.5")]

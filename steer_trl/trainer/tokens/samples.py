@@ -38,14 +38,12 @@ class TokenLog:
 
     def begin_training(self) -> None:
         """Discard an export that was interrupted."""
-        self._last_step = 0
         self._lines: list[dict[str, Any]] = []
 
     def mark(self, rollout: dict[str, Any]) -> dict[str, Any]:
         """Return the rollout. If it is to be exported, add the row numbers and rewards of its completions."""
         step = self._trainer.state.global_step + 1
         if self._is_due(step):
-            self._last_step = step
             own = own_rows(self._trainer, rollout)
             rollout[ROWS] = own
             rollout[REWARDS] = self._rollouts.rewards_per_function[own]
@@ -99,8 +97,7 @@ class TokenLog:
     def _is_due(self, step: int) -> bool:
         """Return whether the rollout that begins at `step` covers the first step or a multiple of `log_tokens`."""
         interval = self._trainer.args.log_tokens
-        # If one step has several rollouts, only the first is exported.
-        if not interval or step == self._last_step:
+        if not interval:
             return False
         last = step - 1 + ceil(steps_per_rollout(self._trainer) / self._trainer.args.gradient_accumulation_steps)
         return step == 1 or last // interval > (step - 1) // interval
@@ -113,7 +110,8 @@ class TokenLog:
         if not self._trainer.is_world_process_zero():
             return
         with guard(self._trainer, "The file of single tokens cannot be written"):
-            # Before the first lines of a rollout are written, the file that an earlier run may have left is removed.
+            # Before the first lines of a rollout are written, the file of an earlier run is removed. If one step has
+            # several rollouts, the last of them stays.
             if self._place < self._trainer.args.gradient_accumulation_steps:
                 path.unlink(missing_ok=True)
             for line in sorted(lines, key=lambda line: (line["group"], line["completion"])):
