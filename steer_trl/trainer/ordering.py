@@ -126,8 +126,8 @@ class Ordering:
         mean = sum(tokens) / count
         micro_batches = []
         for rows, of_all in zip(chosen.split(list(map(len, own))), zip(*of_ranks, strict=True), strict=True):
-            of_step = sum(tokens[place] for places in of_all for place in places)
+            trained = sum(tokens[place] for places in of_all for place in places)
             one: MicroBatch = {name: x[rows] for name, x in columns.items()}
-            one[TOKEN_SHARE] = of_step / mean if mean else 1.0
+            one[TOKEN_SHARE] = trained / mean if mean else 1.0
             micro_batches.append(one)
         return micro_batches
