@@ -87,7 +87,7 @@ BUDGET = {
     "trainer": 13130,
     "trainer/callbacks": 1730,
     "trainer/checks": 1730,
-    "trainer/log": 1260,
+    "trainer/log": 1290,
     "trainer/sampling": 3770,
     "trainer/tokens": 1530,
 }

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tqdm import tqdm
-from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainerControl, TrainerState
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerControl, TrainerState
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics.keys import names
@@ -87,7 +87,7 @@ class LogFormatter:
         return ", ".join(parts)
 
 
-class StepLines(TrainerCallback):
+class StepLines(PrinterCallback):
     """Prints a line per log entry, above the progress bar if there is one."""
 
     def __init__(self) -> None:

@@ -13,19 +13,24 @@ from steer_trl.trainer.trl import GRPOTrainer, append_to_log
 
 
 class StepLog:
-    """The log of the current optimizer step, or of a batch of an evaluation, which runs between two steps."""
+    """The log of the current optimizer step, and of an evaluation that may run before the step ends."""
 
     def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], hold: HoldEntropy | None) -> None:
         self._trainer = trainer
         self._shapers = shapers
         self._hold = hold
         self._weighs = any(shaper.overrides("weights") for shaper in shapers.values())
-        self._summary = StepSummary()
+        self._of_training = StepSummary()
+        self._of_evaluation = StepSummary()
 
     @property
     def is_wanted(self) -> bool:
         """Whether the current batch has anything to log."""
         return bool(self._shapers) or (self._trainer.args.diagnostics and self._trainer.model.training)
+
+    @property
+    def _summary(self) -> StepSummary:
+        return self._of_training if self._trainer.model.training else self._of_evaluation
 
     def add(self, batch: TokenBatch, result: Shaped) -> None:
         """Add the statistics of a micro-batch."""
