@@ -41,8 +41,8 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
     found = ", ".join(path.name for path in files[:3])
     if files and checkpoint is not None:
         raise InvalidValueError(
-            f"output_dir={output_dir!r} holds a run ({found}), and resume_from_checkpoint={checkpoint!r} another: "
-            "its checkpoints and its log would be written over. Give an output_dir that holds no run, or set "
+            f"output_dir={output_dir!r} holds a run ({found}), and resume_from_checkpoint={checkpoint!r} is of "
+            "another: its checkpoints and its log would be written over. Give an output_dir that holds no run, or set "
             "resume_from_checkpoint to true to continue the run in output_dir."
         )
     if files:

@@ -40,12 +40,6 @@ def test_resuming_goes_on_and_says_so(line, tmp_path, capsys):
     assert steps(words) == ["checkpoint-2", "checkpoint-3"]
 
 
-def test_checkpoints_hold_the_settings_of_the_run(line):
-    state = json.loads(Path(line[-1], "checkpoint-2/shaping_state.json").read_text())["settings"]
-    assert state["advantage_shaping"] == ["steer", "stare"]
-    assert (state["num_generations"], state["train_rows"], state["num_processes"]) == (4, 8, 1)
-
-
 def contents(folder):
     return {path: path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()}
 
