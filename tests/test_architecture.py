@@ -84,7 +84,7 @@ BUDGET = {
     "rewards": 11900,
     "shaping": 4360,
     "shaping/methods": 8030,
-    "trainer": 13130,
+    "trainer": 13140,
     "trainer/callbacks": 1730,
     "trainer/checks": 1730,
     "trainer/log": 1290,

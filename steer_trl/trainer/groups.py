@@ -35,7 +35,8 @@ def whole_groups(
     start = trainer.accelerator.process_index * count
     own = slice(start, start + count)
     # Some completions of a group may be on other ranks.
-    sees_all = "all_ranks" in reads or count % size != 0
+    is_spread = count % size != 0
+    sees_all = trainer.accelerator.num_processes > 1 and (is_spread or "all_ranks" in reads)
 
     def fetch(tensor: Tensor) -> Tensor:
         if not sees_all:
