@@ -78,7 +78,7 @@ def _read_completion(line: dict[str, Any]) -> dict[str, Any]:
 
     Raises an error if the record has no tokens or is malformed.
     """
-    texts = line["texts"] if "texts" in line else line["token_ids"]  # Records of prime-rl have only token ids.
+    texts = line["texts"] if "texts" in line else line["token_ids"]
     shown = texts[:LONGEST]
     numbers = {}
     for name, key in COLUMNS.items():

@@ -44,6 +44,8 @@ def test_a_resumed_run_remembers_its_start(monkeypatch, tmp_path):
     assert said.endswith("\nresuming at step 10 of 2400")
     monkeypatch.setattr("time.monotonic", lambda: 20.0)
     assert re.search(r"start 0\.6\).* 13:16:20 left", story.line({"entropy": 0.4}, state(11)))
+    story.begin(args(tmp_path, max_generated_tokens=1000), state(10, history))
+    assert "left" not in story.line({"entropy": 0.4}, state(11))  # a budget of tokens may end the run before
 
 
 HELD = {"entropy": 0.25, "hold_entropy/target": 0.2}

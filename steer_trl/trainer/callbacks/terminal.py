@@ -38,11 +38,13 @@ class LogFormatter:
         self._truncated: float | None = None
         self.began = time.monotonic()
         self.first_step = 0
+        self.has_budget = False
 
     def begin(self, args: SteerGRPOConfig, state: TrainerState) -> str:
         """Start a run and return its header: the settings and, if the run is resumed, its step."""
         self.began = time.monotonic()
         self.first_step = state.global_step
+        self.has_budget = args.max_generated_tokens is not None
         self.start_entropy = start_entropy(state.log_history)
         resumed = f"\nresuming at step {state.global_step} of {state.max_steps}" if state.global_step else ""
         return describe_settings(args) + resumed
@@ -77,11 +79,14 @@ class LogFormatter:
         return f"entropy {entropy:.3g} ({', '.join(_describe(about))})"
 
     def _describe_times(self, logs: Logs, state: TrainerState) -> str:
-        """Return the seconds per step and the time left, estimated from the pace since this process began to train."""
+        """Return the seconds per step and the time left, estimated from the pace since this process began to train.
+
+        With a budget of tokens the number of steps is not known, and the time left is not given.
+        """
         parts = [f"{logs['step_time']:.1f} s"] if "step_time" in logs else []
         done = state.global_step - self.first_step
         left = state.max_steps - state.global_step
-        if done and left:
+        if done and left and not self.has_budget:
             elapsed = time.monotonic() - self.began
             parts.append(f"{tqdm.format_interval(elapsed / done * left)} left")
         return ", ".join(parts)
