@@ -61,8 +61,14 @@ class ModelCards:
         return usual | of_run | {"settings": self.recipe | usual["settings"]}
 
     def write(self, folder: Path) -> None:
-        """Write the card to `folder`."""
-        if not self._trainer.is_world_process_zero():
+        """Write the card to `folder`, unless a push is reading that folder."""
+        trainer = self._trainer
+        if not trainer.is_world_process_zero():
+            return
+        # Transformers sets this attribute if it pushes checkpoints.
+        push = getattr(trainer, "push_in_progress", None)
+        is_read = folder == Path(trainer.args.output_dir) and push is not None and not push.is_done()
+        if is_read and not trainer.args.hub_always_push:
             return
         folder.mkdir(parents=True, exist_ok=True)
         try:
