@@ -137,8 +137,13 @@ def test_a_click_on_a_curve_opens_its_completions(browser, page):
         browser.execute_script("document.querySelectorAll('#tokens .segments button')[arguments[0]].click()", button)
         seen.add(tuple(browser.execute_script(colours)))
     assert len(seen) == 5
-    browser.execute_script("document.querySelector('.completion .text span').click()")
-    tip = browser.find_element(By.ID, "tip").text
+
+    # The page may still scroll, which hides the numbers of a token.
+    def open_numbers(_):
+        browser.execute_script("document.querySelector('.completion .text span').click()")
+        return browser.find_element(By.ID, "tip").text
+
+    tip = WebDriverWait(browser, 5).until(open_numbers)
     assert '"2"' in tip and "% likely" in tip and "Entropy change" in tip
 
 
