@@ -8,7 +8,8 @@ divided by the number of rows in TRL's equal micro-batches.
 
 Completions stay in TRL's order if the loss depends on how a step is split: with the loss `"bnpo"`,
 `top_entropy_quantile`, an entropy bonus, a router's auxiliary loss, or a method whose `shaping_scope` is
-`"micro_batch"`. They also stay in TRL's order if the prompts may have images.
+`"micro_batch"`. They also stay in TRL's order if the prompts may have images, or if a rollout has a column that is a
+list.
 """
 
 from collections.abc import Mapping
@@ -72,7 +73,9 @@ class Ordering:
         The call is collective if the rollout is new.
         """
         trainer = self._trainer
-        if not (trainer.model.training and self.is_on):
+        # A list cannot be gathered from other ranks, so it could not follow its completions.
+        has_lists = any(isinstance(column, list) for column in inputs.values())
+        if has_lists or not (trainer.model.training and self.is_on):
             return inputs
         rollout = micro_batches_of_rollout(trainer)
         # A rollout from a checkpoint was ordered before it was saved.

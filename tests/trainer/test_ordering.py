@@ -5,18 +5,18 @@ import torch
 from datasets import Dataset
 from support.digits import given
 from support.runs import Spy, same_parameters
-from torch.nn.utils import parameters_to_vector
 from transformers import GPT2Config, GPT2LMHeadModel
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.tiny import tiny_tokenizer
+from steer_trl.trainer.inputs import TOKEN_SHARE
 from steer_trl.trainer.padding import Padding
+from steer_trl.trainer.trl import micro_batches_of_rollout
 
 RUN = {"optim": "sgd", "learning_rate": 0.5, "max_grad_norm": 1e9, "max_steps": 2, "advantage_shaping": "none"}
 RUN |= {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4, "steps_per_generation": 8}
 RUN |= {"max_completion_length": 16, "skip_padding": True}
-ON_POLICY = {"steps_per_generation": 4}
 
 
 def write(prompts, trainer):
@@ -57,14 +57,19 @@ def run(build):
     return train
 
 
-def flat(trainer):
-    return parameters_to_vector(trainer.model.parameters()).detach().double()
+def test_texts_keep_the_order(run, monkeypatch):
+    """A column that is a list would not follow its completions."""
+    write_rollout = GRPOTrainer._generate_and_score_completions
 
+    def with_column(self, inputs):
+        return write_rollout(self, inputs) | {"column": ["text"] * 32}
 
-def assert_close(one, other, start):
-    moved = (flat(one) - start).norm()
-    assert moved > 0.01
-    assert (flat(other) - flat(one)).norm() < 1e-4 * moved
+    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", with_column)
+    trainer = run(max_steps=1)
+    assert not any(TOKEN_SHARE in one for one in micro_batches_of_rollout(trainer))
+    monkeypatch.undo()
+    trainer = run(max_steps=1)
+    assert all(TOKEN_SHARE in one for one in micro_batches_of_rollout(trainer))
 
 
 def test_a_change_of_advantages_in_trl_stays(run, monkeypatch):
