@@ -78,6 +78,7 @@ def test_the_held_run_differs_in_two_settings():
     recommended = load_recipe("recommended_qwen2.5_math_7b")
     differs = {name for name in held if held[name] != plain.get(name)} - {"output_dir"}
     assert differs == {"advantage_shaping", "hold_entropy"}
+    assert held["advantage_shaping"] == ["f_grpo", recommended["advantage_shaping"]]
     same = ["hold_entropy", "dynamic_sampling", "epsilon_high", "num_generations"]
     assert [held[name] for name in same] == [recommended[name] for name in same]
     assert plain["max_generated_tokens"] == Demo.tokens

@@ -4,7 +4,8 @@
 
 `CASES.json` holds a list of cases: `fields` of the configuration, `steps` to train, `variant` of the completions,
 `two_valued` rewards, `lora`, and `out_of_memory`, the diagnostics that fail on rank 1. `OUT.json` gets, for each, the
-weight and the final advantage of every token by completion, the losses, and the change of the parameters.
+weight and the final advantage of every token by completion, the losses, the rows of rank 0's micro-batches, and the
+change of the parameters.
 """
 
 import itertools
@@ -84,10 +85,12 @@ class Recording(Watching):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
+        self.rows = []
         self.shape, self.shaping.step.shape = self.shaping.step.shape, self.record
         self.finish, self.shaping.rollouts.finish = self.shaping.rollouts.finish, self.count_fetched
 
     def record(self, inputs, score):
+        self.rows.append(len(inputs["completion_ids"]))
         before, logps = inputs["advantages"].clone(), score.logps
         self.shape(inputs, score)
         before, after = ((x if x.dim() > 1 else x[:, None]).expand_as(logps) for x in (before, inputs["advantages"]))
@@ -174,6 +177,7 @@ def run(case):
         "log": [{key: x for key, x in entry.items() if key.startswith(OURS)} for entry in trainer.state.log_history],
         "update": update,
         "scored": trainer.scored,
+        "rows": trainer.rows,
         "fetched": trainer.fetched,
         "engine": engine(trainer),
     }
