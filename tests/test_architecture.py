@@ -85,7 +85,7 @@ BUDGET = {
     "shaping": 4360,
     "shaping/methods": 8030,
     "trainer": 13140,
-    "trainer/callbacks": 1800,
+    "trainer/callbacks": 1790,
     "trainer/checks": 1730,
     "trainer/log": 1290,
     "trainer/sampling": 3770,

@@ -21,8 +21,6 @@ from scipy import stats
 from experiments.lab.published import entropies_of, read_counts
 
 TRIES = (1, 2, 4, 8, 16)
-TOLERANCE = 0.1
-"""Largest relative distance between the entropy and its level at which the level counts as held."""
 CHOOSE, JUDGE = "validation", "test"
 Array = NDArray[np.float64]
 
@@ -158,22 +156,28 @@ def tries_needed(curve: list[float], solved: float) -> float:
 
 def entropy_share(run: Run) -> float:
     """Return the mean entropy of the rollouts in the second half of the tokens, divided by that of the first four."""
-    return _late_entropy(run) / float(np.mean(_entropies(run)[:4]))
+    return _late_entropy(run) / _initial_entropy(run)
 
 
-def is_held(run: Run) -> bool | None:
-    """Return whether the entropy in the second half is within 10 % of its target; `None` without a target."""
+def is_held(run: Run, level: float | None = None) -> bool | None:
+    """Return whether the entropy in the second half is within 10 % of its target.
+
+    A run without a target, such as one with a KL penalty, is compared with the share `level` of its initial entropy.
+    Without a level the result is `None`.
+    """
     targets = [one for one in run.record["rollouts"].get("hold_entropy/target", ()) if one is not None]
-    return bool(abs(_late_entropy(run) / targets[-1] - 1) <= TOLERANCE) if targets else None
+    if targets:
+        target = targets[-1]
+    elif level is not None:
+        target = level * _initial_entropy(run)
+    else:
+        return None
+    return bool(abs(_late_entropy(run) / target - 1) <= 0.1)
 
 
-def is_near(run: Run, level: float) -> bool:
-    """Return whether the entropy in the second half is within 10 % of this share of the initial entropy."""
-    return abs(entropy_share(run) / level - 1) <= TOLERANCE
-
-
-def _entropies(run: Run) -> list[float]:
-    return [one for one in entropies_of(run.record["rollouts"]) if one is not None]
+def _initial_entropy(run: Run) -> float:
+    entropies = [one for one in entropies_of(run.record["rollouts"]) if one is not None]
+    return float(np.mean(entropies[:4]))
 
 
 def _late_entropy(run: Run) -> float:

@@ -202,7 +202,9 @@ def hands(regime: Regime, arms: Sequence[str], than: str) -> str:
     rows = []
     for arm in _published(regime, arms, than):
         starts = [
-            n for n in regime.starts(arm, than) if all(map(_holds, [*regime.of(arm, [n]), *regime.of(than, [n])]))
+            n
+            for n in regime.starts(arm, than)
+            if all(analysis.is_held(run, HELD) for name in (arm, than) for run in regime.of(name, [n]))
         ]
         for measure, of_arm in found.items():
             of_arm[arm] = difference(regime, arm, than, SOLVED[measure], starts)
@@ -216,12 +218,6 @@ def hands(regime: Regime, arms: Sequence[str], than: str) -> str:
             row.append(cell(of_arm[row[0]]) + p)
     head = ["arm", "starts where both held", "held", *(f"{name} less {than}" for name in found)]
     return markdown_table(head, rows) if rows else NOT_RUN
-
-
-def _holds(run: Run) -> bool:
-    """Return whether a hand held its level. A KL penalty has no target, so its entropy is compared with the level."""
-    verdict = analysis.is_held(run)
-    return analysis.is_near(run, HELD) if verdict is None else verdict
 
 
 def _published(regime: Regime, arms: Sequence[str], than: str = BASELINE) -> list[str]:

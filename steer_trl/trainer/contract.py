@@ -63,7 +63,7 @@ def check_trl(installed: str | None = None) -> None:
 
 
 def broken_pieces() -> list[str]:
-    """Return the names that this package needs and the installed TRL does not have."""
+    """Return the names that this package needs and that the installed TRL lacks."""
     broken = [f"GRPOTrainer.{name}" for name in ("_tag_names", *METHODS) if not hasattr(GRPOTrainer, name)]
     parents = [parent for parent in GRPOTrainer.__mro__ if parent not in Trainer.__mro__]
     names = set(re.findall(r"\w+", "".join(map(inspect.getsource, parents))))

@@ -47,14 +47,13 @@ def whole_groups(
         # The mask is converted so that only one byte per token is gathered.
         return fetch(loss_mask(inputs).to(torch.uint8)).bool()
 
-    rewards = total_reward(trainer, rewards_per_function)
-    if not sees_all:
-        rewards = rewards[own]
+    # `rewards_per_function` has the rewards of all ranks.
+    rows = slice(None) if sees_all else own
     groups = Rollout(
         num_generations=size,
         mask=fetch_mask(rollout),
         advantages=fetch(rollout["advantages"].unsqueeze(1)),
-        rewards=rewards if "rewards" in reads else None,
+        rewards=total_reward(trainer, rewards_per_function[rows]) if "rewards" in reads else None,
         logps=fetch(compared[OLD_LOGPS]) if "logps" in reads else None,
         entropies=fetch(compared[OLD_ENTROPIES]) if "entropies" in reads else None,
         response_mask=fetch_mask(compared) if compared is not rollout else None,

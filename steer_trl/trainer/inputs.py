@@ -18,9 +18,10 @@ OLD_SENSITIVITIES = "scored_per_token_sensitivities"
 ROWS = "rollout_rows"
 REWARDS = "rollout_rewards"
 EXPORT_STEP = "export_step"
+"""Key of the step that names the file of single tokens, in rollouts that are exported."""
 
 TOKEN_SHARE = "share_of_tokens"
-"""The key that `ordering.py` adds: the micro-batch's number of tokens on all ranks, relative to the step's mean."""
+"""Key of a micro-batch's number of tokens on all ranks, divided by its mean over the step. `ordering.py` adds it."""
 
 
 class Score(NamedTuple):

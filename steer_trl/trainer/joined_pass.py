@@ -23,17 +23,17 @@ followed by other outputs.
 """
 
 
-def run_joined(forward_pass: ForwardPass, model: Any, inputs: PassInputs, multiple: int) -> tuple[Any, ...]:
+def run_joined(forward_pass: ForwardPass, model: Any, inputs: PassInputs, multiple: int | None) -> tuple[Any, ...]:
     """Return the outputs of `forward_pass` on rows without padding.
 
-    The outputs `[B, T]` are 0 for padding tokens. The widths of the passes are multiples of `multiple`.
+    The outputs `[B, T]` are 0 for padding tokens. The widths of the passes are multiples of `multiple`, if given.
     """
     mask = inputs["attention_mask"]
     completion_width = inputs["logits_to_keep"]
     prompt_width = mask.size(1) - completion_width
     begin, length = _find_tokens(mask, prompt_width)
     of_prompt = prompt_width - begin
-    passes = _plan(length, of_prompt, inputs.get("batch_size"), multiple)
+    passes = _plan(length, of_prompt, inputs.get("batch_size"), multiple or 1)
     parts = []
     for rows, width, kept in passes:
         places = torch.arange(width, device=mask.device)

@@ -73,11 +73,8 @@ class Padding:
         if self.is_skipped and not self._is_checked:
             self._check(forward_pass, inputs)
         if self.is_skipped:
-            return self._run_joined(forward_pass, model, inputs)
+            return run_joined(forward_pass, model, inputs, self._trainer.pad_to_multiple_of)
         return forward_pass(model, **inputs)
-
-    def _run_joined(self, forward_pass: ForwardPass, model: Any, inputs: PassInputs) -> tuple[Any, ...]:
-        return run_joined(forward_pass, model, inputs, self._trainer.pad_to_multiple_of or 1)
 
     @torch.no_grad()
     def _check(self, forward_pass: ForwardPass, inputs: PassInputs) -> None:
@@ -99,7 +96,7 @@ class Padding:
         model.eval()
         with keep_random_state(accelerator.device):
             padded = forward_pass(model, **some)[0]
-            joined = self._run_joined(forward_pass, model, some)[0]
+            joined = run_joined(forward_pass, model, some, self._trainer.pad_to_multiple_of)[0]
         model.train(was_training)
         is_token = some["attention_mask"][:, -inputs["logits_to_keep"] :].bool()
         differences = torch.where(is_token, (padded - joined).float(), 0.0).abs()

@@ -50,7 +50,7 @@ def failures(run, sampling, split, k):
 
 
 def read_entropies(path):
-    """Return the entropy of each rollout with the tokens generated so far, and the last target, if any."""
+    """Return the tokens generated so far and the entropy of each rollout, as pairs, and the last target or `None`."""
     rollouts = json.loads(path.read_text())["rollouts"]
     entropies = rollouts["rollout_entropy" if "rollout_entropy" in rollouts else "entropy"]
     pairs = [pair for pair in zip(rollouts["generated_tokens"], entropies, strict=True) if pair[1] is not None]
@@ -59,7 +59,10 @@ def read_entropies(path):
 
 
 def holds(path, level=0.65):
-    """Return whether the entropy of the second half of a run is within a tenth of its target, or of the level."""
+    """Return whether the entropy in the second half is within a tenth of the target.
+
+    A run without a target is compared with the share `level` of its initial entropy.
+    """
     pairs, target = read_entropies(path)
     if target is None:
         target = level * mean([entropy for _, entropy in pairs[:4]])
@@ -126,13 +129,17 @@ MEASURES = [
 ]
 
 
+def standard_error(values):
+    """Return the standard error of the mean of at least two values."""
+    middle = mean(values)
+    return math.sqrt(sum((one - middle) ** 2 for one in values) / (len(values) - 1) / len(values))
+
+
 def interval(values):
     """Return the mean and half of the interval, if there is one."""
-    middle = mean(values)
     if len(values) < 2:
-        return [middle]
-    spread = math.sqrt(sum((one - middle) ** 2 for one in values) / (len(values) - 1))
-    return [middle, T[len(values) - 1] * spread / math.sqrt(len(values))]
+        return [mean(values)]
+    return [mean(values), T[len(values) - 1] * standard_error(values)]
 
 
 def p_value(values):
@@ -140,7 +147,7 @@ def p_value(values):
     if len(values) < 2:
         return 1.0
     middle, freedom = mean(values), len(values) - 1
-    error = math.sqrt(sum((one - middle) ** 2 for one in values) / freedom / len(values))
+    error = standard_error(values)
     if error == 0:
         return float(middle == 0)
     log_scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - 0.5 * math.log(freedom * math.pi)
@@ -184,6 +191,8 @@ BLOCKS = {
     ],
 }
 """Arms that count only from starts that have all of them."""
+SAMPLINGS_OF_THE_TABLE = ("greedy", "t0.25", "t0.5", "t0.75", "t1")
+"""The samplings of the table of every method."""
 
 
 class Regime:
@@ -218,6 +227,10 @@ class Regime:
             self.values[key] = MEASURES[i](self.run(arm, start), self.run("start", start))
         return self.values[key]
 
+    def differences(self, arm, than, starts, i):
+        """Return a measure of `arm` less that of `than`, for each start."""
+        return [self.value(arm, n, i) - self.value(than, n, i) for n in starts]
+
 
 def tables(page, heading):
     """Return the tables below a heading, each as rows of cells."""
@@ -243,7 +256,7 @@ def check(page, folder):
         rows = {row[0]: row for row in table}
         for arm in arms:
             for i in range(7):
-                found = [regime.value(arm, n, i) - regime.value("baseline", n, i) for n in starts]
+                found = regime.differences(arm, "baseline", starts, i)
                 compare(f"{name}, {arm}, {table[0][i + 2]}", rows[arm][i + 2], interval(found))
 
     long, short = Regime(folder / "long"), Regime(folder / "short")
@@ -251,8 +264,7 @@ def check(page, folder):
     if starts:
         table, whole = tables(page, "The registered comparison")
         for row, i in zip(table[2:4], (1, 0), strict=True):
-            found = [long.value("dial 0.65", n, i) - long.value("baseline", n, i) for n in starts]
-            compare(row[0], row[1], interval(found))
+            compare(row[0], row[1], interval(long.differences("dial 0.65", "baseline", starts, i)))
         found = [long.value("dial 0.65", n, 2) - long.value("baseline", n, 3) for n in starts]
         compare(table[4][0], table[4][1], interval(found))
         compare_rows("registered", long, whole, starts, ("start", "dial 0.65"))
@@ -306,19 +318,19 @@ def check_against(page, regimes, compare):
                 for row in table[2:]:
                     starts = regime.starts(row[0], than)
                     for i, printed in enumerate(row[3:]):
-                        found = [regime.value(row[0], n, i) - regime.value(than, n, i) for n in starts]
+                        found = regime.differences(row[0], than, starts, i)
                         compare(f"{heading}, {row[0]}, {table[0][i + 3]}", printed, interval(found))
             else:
                 check_hands(table, regimes["short" if than == "C2 0.65" else "long"], than, compare)
 
 
 def check_hands(table, regime, than, compare):
-    """Check a table of hands, whose arms are compared where both they and the arm `than` held the level."""
+    """Check a table that compares each arm with the arm `than`, over the starts from which both held the level."""
     for column, i in ((3, 2), (4, 0)):
         found = {}
         for row in table[2:]:
             both = [n for n in regime.starts(row[0], than) if all(holds(regime.path(a, n)) for a in (row[0], than))]
-            found[row[0]] = [regime.value(row[0], n, i) - regime.value(than, n, i) for n in both]
+            found[row[0]] = regime.differences(row[0], than, both, i)
         corrected = correct_by_holm({arm: p_value(values) for arm, values in found.items()})
         for row in table[2:]:
             values = found[row[0]]
@@ -327,9 +339,6 @@ def check_hands(table, regime, than, compare):
             compare(place, printed, interval(values) if values else [])
             if len(values) > 1:
                 compare(f"{place}, p", p, [corrected[row[0]]])
-
-
-SAMPLINGS_OF_THE_TABLE = ("greedy", "t0.25", "t0.5", "t0.75", "t1")
 
 
 def check_one_table(page, regime, compare):

@@ -81,7 +81,7 @@ class LogFormatter:
     def _describe_times(self, logs: Logs, state: TrainerState) -> str:
         """Return the seconds per step and the time left, estimated from the pace since this process began to train.
 
-        With a budget of tokens the number of steps is not known, and the time left is not given.
+        With a budget of tokens, the number of steps is not known in advance, so the time left is omitted.
         """
         parts = [f"{logs['step_time']:.1f} s"] if "step_time" in logs else []
         done = state.global_step - self.first_step
@@ -117,17 +117,16 @@ class StepProgress(ProgressCallback):
 
 
 def show_lines(trainer: Trainer) -> None:
-    """Replace what Transformers prints of log entries by `StepLines`.
+    """Let `StepLines` print the log entries, in the place of Transformers' own callbacks.
 
     Other callbacks stay as they are.
     """
-    kinds = [type(callback) for callback in trainer.callback_handler.callbacks]
-    if ProgressCallback in kinds:
-        trainer.remove_callback(ProgressCallback)
+    theirs = {PrinterCallback, ProgressCallback} & {type(one) for one in trainer.callback_handler.callbacks}
+    for kind in theirs:
+        trainer.remove_callback(kind)
+    if ProgressCallback in theirs:
         trainer.add_callback(StepProgress)
-    if PrinterCallback in kinds:
-        trainer.remove_callback(PrinterCallback)
-    if ProgressCallback in kinds or PrinterCallback in kinds:
+    if theirs:
         trainer.add_callback(StepLines)
 
 

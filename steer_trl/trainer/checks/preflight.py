@@ -38,18 +38,20 @@ def check_trainer_arguments(**arguments: Any) -> None:
     rewards = rewards if isinstance(rewards, list) else [rewards]
     complaints = _gold_complaints(dataset, rewards)
     if args is not None:
-        if args.dynamic_sampling == "resample" and isinstance(dataset, IterableDataset):
+        has_environments = arguments.get("environment_factory") is not None
+        resamples = args.dynamic_sampling == "resample"
+        if resamples and isinstance(dataset, IterableDataset):
             complaints.append(
                 "dynamic_sampling='resample' cannot be combined with a streamed train_dataset: it reads rows by their "
                 "number. Load the data set."
             )
-        if args.dynamic_sampling == "resample" and arguments.get("environment_factory") is not None:
+        if resamples and has_environments:
             complaints.append(
                 "dynamic_sampling='resample' cannot be combined with environment_factory: the state of an environment "
                 "ends with its attempt. Leave dynamic_sampling unset."
             )
         # Environments and a rollout_func may use prompts that are not in the data set.
-        if arguments.get("environment_factory") is None and arguments.get("rollout_func") is None:
+        if not has_environments and arguments.get("rollout_func") is None:
             complaints += _size_complaints(dataset, args)
     refuse(complaints, "SteerGRPOTrainer")
 
@@ -83,8 +85,10 @@ def check_tokenizer_of(trainer: GRPOTrainer) -> None:
         return
     reader: Any = trainer.processing_class
     if is_conversational(dataset[0]) and not (reader.chat_template or tokenizer.chat_template):
-        complaint = f"The tokenizer of {name!r} has no chat template, but the prompts are conversations. Train from "
-        complaint += "the instruction-tuned model, save its template as chat_template.jinja, or give plain texts."
+        complaint = (
+            f"The tokenizer of {name!r} has no chat template, but the prompts are conversations. Train from the "
+            "instruction-tuned model, save its template as chat_template.jinja, or give plain texts."
+        )
         refuse([complaint], "SteerGRPOTrainer")
 
 
@@ -95,8 +99,11 @@ def check_sampling_reward(trainer: GRPOTrainer) -> None:
     is_clear = len(names) == 1 if wanted is None else names.count(wanted) == 1
     if is_clear or trainer.args.dynamic_sampling == "none":
         return
-    complaint = f"dynamic_sampling_reward={wanted!r} must be the name of the one reward function that decides whether "
-    refuse([f"{complaint}a completion is correct, and the names are {names}."], "SteerGRPOTrainer")
+    complaint = (
+        f"dynamic_sampling_reward={wanted!r} must be the name of the one reward function that decides whether a "
+        f"completion is correct, and the names are {names}."
+    )
+    refuse([complaint], "SteerGRPOTrainer")
 
 
 def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: Any) -> bool:
@@ -109,9 +116,11 @@ def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: 
     backend = os.environ.get("ACCELERATE_DYNAMO_BACKEND", "no")
     is_compiled = args.torch_compile or backend.lower() != "no" or isinstance(model, OptimizedModule)
     if is_compiled and reads_sensitivities(shapers):
-        complaint = "torch_compile and other ways to compile the model cannot be combined with "
-        complaint += f"{', '.join(shapers)}, which reads the exact entropy change by hooks that a compiled model "
-        complaint += "passes by. Leave the model uncompiled, or choose steer_form='paper', which estimates."
+        complaint = (
+            f"torch_compile and other ways to compile the model cannot be combined with {', '.join(shapers)}, which "
+            "reads the exact entropy change by hooks that a compiled model passes by. Leave the model uncompiled, or "
+            "choose steer_form='paper', which estimates."
+        )
         refuse([complaint], "SteerGRPOTrainer")
     return is_compiled
 
