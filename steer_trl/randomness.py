@@ -12,12 +12,13 @@ def keep_random_state(device: torch.device) -> AbstractContextManager[None]:
     return torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type)
 
 
-def draw_uniform(seed: int, step: int, rows: Tensor, width: int) -> Tensor:
+def draw_uniform(seed: int, part: int, rows: Tensor, width: int) -> Tensor:
     """Return numbers in [0, 1) of shape `[len(rows), width]`, float32, on the device of `rows`.
 
-    Each number depends only on the seed, the optimizer step, the row number in the rollout and the token's position.
+    Each number depends only on the seed, the row number in the rollout, the token's position and `part`, the number of
+    parts of rollouts trained on before. A part is what one optimizer step takes from one rollout.
     A larger `width` only appends numbers to each row, so padding does not change the numbers of the tokens. A resumed
     run draws the same numbers without a saved state.
     """
-    draws = [np.random.default_rng([seed, step, row]).random(width, dtype=np.float32) for row in rows.tolist()]
+    draws = [np.random.default_rng([seed, part, row]).random(width, dtype=np.float32) for row in rows.tolist()]
     return torch.from_numpy(np.stack(draws)).to(rows.device)

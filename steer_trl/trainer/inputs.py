@@ -9,7 +9,7 @@ from steer_trl.options.trl import CLIPPED_LOSSES
 from steer_trl.randomness import draw_uniform
 from steer_trl.shaping import TokenBatch
 from steer_trl.shaping.batch import mean_of_tokens
-from steer_trl.trainer.trl import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer, micro_batches_done, micro_batches_of_step
 
 # Columns that `rollout.py` adds to the dictionary. TRL shuffles and splits them together with its own columns.
 OLD_LOGPS = "scored_per_token_logps"
@@ -74,6 +74,8 @@ def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draw
     clips = trainer.loss_type in CLIPPED_LOSSES
     # In an evaluation the rows do not belong to a rollout, so they are numbered from 0.
     rows = inputs.get(ROWS, torch.arange(len(logps), device=logps.device))
+    # A step may have several rollouts, whose rows have equal numbers.
+    part = micro_batches_done(trainer) // micro_batches_of_step(trainer)
     return TokenBatch(
         logps=logps,
         old_logps=old_logps,
@@ -83,7 +85,7 @@ def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draw
         mask=mask,
         epsilon_low=trainer.epsilon_low if clips else float("inf"),
         epsilon_high=trainer.epsilon_high if clips else float("inf"),
-        draws=draw_uniform(trainer.args.seed, trainer.state.global_step, rows, logps.size(1)) if draws else None,
+        draws=draw_uniform(trainer.args.seed, part, rows, logps.size(1)) if draws else None,
         log_ratio=log_ratio,
         sensitivities=sensitivities,
     )

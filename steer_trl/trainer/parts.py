@@ -15,7 +15,7 @@ from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
 from steer_trl.trainer.checkpoint import Checkpoints
-from steer_trl.trainer.checks.preflight import check_compiled, check_sampling_reward, check_tokenizer_of
+from steer_trl.trainer.checks.preflight import check_compiled, check_tokenizer_of
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.checks.updates import UpdateWatch, check_trainable
 from steer_trl.trainer.forward import Forward
@@ -83,7 +83,6 @@ class Shaping:
         trainer = self._trainer
         args = trainer.args
         check_tokenizer_of(trainer)
-        check_sampling_reward(trainer)
         if trainer.is_world_process_zero():
             remark_other_policies(args, trainer.model)
         if args.terminal_log == "lines":

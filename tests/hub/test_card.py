@@ -11,11 +11,12 @@ from huggingface_hub import ModelCard
 from support.hub_server import complaints
 from support.runs import ON_CPU
 
-from steer_trl import SteerGRPOConfig
+from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.diagnostics.start import entropy_ends
 from steer_trl.hub.card import CardFacts, make_card, select_settings
 from steer_trl.redact import select_public
 from steer_trl.shaping.methods import READERS
+from steer_trl.tiny import tiny_qwen2
 
 CLIP_COV = {"clip_cov_fraction", "clip_cov_lower", "clip_cov_upper"}
 
@@ -83,6 +84,16 @@ class TestTheModel:
         assert "fine-tuned version of the local folder `start`" in local and 'model="."' in local
         assert "generator(question, " in local and "base_model" not in ModelCard(local).data.to_dict()
         assert "fine-tuned version of a model made in memory" in str(card())
+
+    @pytest.mark.parametrize(
+        ("name", "is_on_hub"), [("Qwen/Some", True), ("/home/else/start", False), ("runs/a/start", False)]
+    )
+    def test_of_another_machine(self, make_trainer, tokenizer, name, is_on_hub):
+        """Its name is in the configuration that was saved there."""
+        model = tiny_qwen2(tokenizer)
+        model.config._name_or_path = name
+        trainer = make_trainer(SteerGRPOTrainer, model=model)
+        assert trainer.shaping.cards.base_model == (name, is_on_hub)
 
 
 class TestLicense:

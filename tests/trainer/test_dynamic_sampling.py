@@ -344,7 +344,7 @@ class TestRefusals:
     )
     def test_of_the_trainer(self, make_trainer, switch, arguments, message):
         with pytest.raises(ValueError, match=message):
-            make_trainer(SteerGRPOTrainer, trainer_arguments=arguments, **switch)
+            make_trainer(SteerGRPOTrainer, model="a/missing-model", trainer_arguments=arguments, **switch)
 
     def test_left_over_groups_are_not_on_policy(self, make_trainer, caplog):
         make_trainer(SteerGRPOTrainer, advantage_shaping="opo", **RESAMPLE)

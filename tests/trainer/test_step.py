@@ -4,11 +4,12 @@ import math
 
 import pytest
 import torch
-from support.runs import Spy, same_parameters
+from support.runs import TINY_RUN, Spy, same_parameters
 from transformers import TrainerCallback
 
 from steer_trl import SteerGRPOTrainer, runlog
 from steer_trl.functional import released_entropy_change, steer_weights
+from steer_trl.randomness import draw_uniform
 from steer_trl.trainer.inputs import Score, token_batch
 
 
@@ -23,6 +24,22 @@ def test_the_released_form_reads_the_rollouts_entropies(train):
     omega = released_entropy_change(logps, old_logps, rollout_entropies, raw)
     weights = steer_weights(omega, inputs["completion_mask"], floor=0.02)
     torch.testing.assert_close(shaped, raw.unsqueeze(1) * weights, atol=1e-6, rtol=0)
+
+
+def test_rollouts_of_one_step_get_different_draws(train, monkeypatch):
+    """Their completions have the same row numbers."""
+    drawn = []
+
+    def record(*given):
+        drawn.append(draw_uniform(*given))
+        return drawn[-1]
+
+    monkeypatch.setattr("steer_trl.trainer.inputs.draw_uniform", record)
+    sizes = {"gradient_accumulation_steps": 4, "steps_per_generation": 2, "max_steps": 2}
+    train(SteerGRPOTrainer, advantage_shaping="clip_cov", shaping_scope="micro_batch", **sizes)
+    rows = {tuple(row[:4].tolist()) for draws in drawn for row in draws}
+    completions = 2 * 4 * TINY_RUN["per_device_train_batch_size"]
+    assert len(rows) == completions
 
 
 def test_a_bad_token_spares_its_sequences_ratio(make_trainer):

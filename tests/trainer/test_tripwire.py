@@ -141,7 +141,7 @@ def test_plain_grpo_is_asked_for_nothing(train, monkeypatch):
 def test_whoever_gets_the_advantages_has_read_them():
     early = WatchedInputs({"advantages": 1.0})
     early.get("advantages")
-    early.start()
+    early.is_watching = True
     with pytest.raises(RuntimeError, match="did not read the advantages"):
         early.check()
     early.get("advantages")

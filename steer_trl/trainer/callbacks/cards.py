@@ -57,8 +57,11 @@ class ModelCards:
         These are the fields of [`describe_run`], the methods, the base model and the recipe.
         """
         usual = describe_run(args, state, model)
-        of_run = {"methods": list(args.shaping_names), "model": self.base_model[0]}
-        return usual | of_run | {"settings": self.recipe | usual["settings"]}
+        return usual | {
+            "methods": list(args.shaping_names),
+            "model": self.base_model[0],
+            "settings": self.recipe | usual["settings"],
+        }
 
     def write(self, folder: Path) -> None:
         """Write the card to `folder`, unless a push is reading that folder."""
@@ -107,7 +110,9 @@ class ModelCards:
     def base_model(self) -> tuple[str | None, bool]:
         """The name or folder of the model that the run started from, and whether it is on the Hub."""
         name = get_config_model_id(self._trainer.model.config) or None
-        return name, name is not None and not os.path.isdir(name)
+        # The folder may be on another machine.
+        is_folder = name is None or os.path.isdir(name) or os.path.isabs(name) or name.count("/") > 1
+        return name, not is_folder
 
     def _step_of_weights(self) -> int:
         state = self._trainer.state

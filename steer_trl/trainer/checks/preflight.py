@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from datasets import Dataset, IterableDataset
+from torch import nn
 from torch._dynamo.eval_frame import OptimizedModule
 from trl.data_utils import is_conversational
-from trl.trainer.utils import get_config_model_id
+from trl.trainer.utils import get_callable_name, get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.data.lengths import check_tokenizer
@@ -19,9 +20,10 @@ from steer_trl.trainer.trl import GRPOTrainer, tokenizer_of
 from steer_trl.validation import refuse
 
 
-def check_trainer_arguments(**arguments: Any) -> None:
+def check_trainer_arguments(
+    *, args: Any, reward_funcs: Any, train_dataset: Any, rollout_func: Any, environment_factory: Any
+) -> None:
     """Raise if arguments of a [`~steer_trl.SteerGRPOTrainer`] have the wrong type or cannot work together."""
-    args = arguments.get("args")
     if args is not None and not isinstance(args, SteerGRPOConfig):
         raise InvalidTypeError(
             f"args must be a SteerGRPOConfig, which names the method, got a {type(args).__name__}. It takes "
@@ -33,14 +35,12 @@ def check_trainer_arguments(**arguments: Any) -> None:
             "was made with them, a pickle leaves out every text that could be a secret. Write the SteerGRPOConfig "
             "anew, or pass its arguments to the other process and make it there. copy.deepcopy keeps everything."
         )
-    dataset = arguments.get("train_dataset")
-    rewards = arguments.get("reward_funcs")
-    rewards = rewards if isinstance(rewards, list) else [rewards]
-    complaints = _gold_complaints(dataset, rewards)
+    rewards = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+    complaints = _gold_complaints(train_dataset, rewards)
     if args is not None:
-        has_environments = arguments.get("environment_factory") is not None
+        has_environments = environment_factory is not None
         resamples = args.dynamic_sampling == "resample"
-        if resamples and isinstance(dataset, IterableDataset):
+        if resamples and isinstance(train_dataset, IterableDataset):
             complaints.append(
                 "dynamic_sampling='resample' cannot be combined with a streamed train_dataset: it reads rows by their "
                 "number. Load the data set."
@@ -50,9 +50,11 @@ def check_trainer_arguments(**arguments: Any) -> None:
                 "dynamic_sampling='resample' cannot be combined with environment_factory: the state of an environment "
                 "ends with its attempt. Leave dynamic_sampling unset."
             )
+        if resamples:
+            complaints += _sampling_complaints(rewards, args.dynamic_sampling_reward)
         # Environments and a rollout_func may use prompts that are not in the data set.
-        if not has_environments and arguments.get("rollout_func") is None:
-            complaints += _size_complaints(dataset, args)
+        if not has_environments and rollout_func is None:
+            complaints += _size_complaints(train_dataset, args)
     refuse(complaints, "SteerGRPOTrainer")
 
 
@@ -92,20 +94,6 @@ def check_tokenizer_of(trainer: GRPOTrainer) -> None:
         refuse([complaint], "SteerGRPOTrainer")
 
 
-def check_sampling_reward(trainer: GRPOTrainer) -> None:
-    """Raise if it is unclear by which reward function dynamic sampling chooses groups."""
-    names = trainer.reward_func_names
-    wanted = trainer.args.dynamic_sampling_reward
-    is_clear = len(names) == 1 if wanted is None else names.count(wanted) == 1
-    if is_clear or trainer.args.dynamic_sampling == "none":
-        return
-    complaint = (
-        f"dynamic_sampling_reward={wanted!r} must be the name of the one reward function that decides whether a "
-        f"completion is correct, and the names are {names}."
-    )
-    refuse([complaint], "SteerGRPOTrainer")
-
-
 def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: Any) -> bool:
     """Return whether the `model` is compiled by the configuration, by the launcher or by the user.
 
@@ -123,6 +111,26 @@ def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: 
         )
         refuse([complaint], "SteerGRPOTrainer")
     return is_compiled
+
+
+def _sampling_complaints(rewards: list[Any], wanted: str | None) -> list[str]:
+    """Return a complaint if it is unclear by which reward function dynamic sampling chooses groups."""
+    names = [_reward_name(function) for function in rewards if function is not None]
+    is_clear = len(names) == 1 if wanted is None else names.count(wanted) == 1
+    if is_clear:
+        return []
+    return [
+        f"dynamic_sampling_reward={wanted!r} must be the name of the one reward function that decides whether a "
+        f"completion is correct, and the names are {names}."
+    ]
+
+
+def _reward_name(function: Any) -> str:
+    """Return the name that TRL gives to a reward function or to a reward model."""
+    if callable(function) and not isinstance(function, nn.Module):
+        return get_callable_name(function)
+    name = function if isinstance(function, str) else get_config_model_id(function.config)
+    return name.split("/")[-1]
 
 
 def _size_complaints(dataset: Any, args: SteerGRPOConfig) -> list[str]:

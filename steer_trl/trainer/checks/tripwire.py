@@ -43,7 +43,7 @@ class Tripwire(TrainerCallback):
     def on_shaped(self, inputs: dict[str, Any]) -> None:
         """Record reads of the advantages from now on, because `inputs` now has the shaped advantages."""
         if isinstance(inputs, WatchedInputs):
-            inputs.start()
+            inputs.is_watching = True
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Raise before the first save if training bypassed `compute_loss`."""
@@ -55,27 +55,23 @@ class Tripwire(TrainerCallback):
 
 
 class WatchedInputs(dict[str, Any]):
-    """A dictionary of a loss's inputs that records whether `advantages` is read."""
+    """A dictionary of a loss's inputs that records whether `advantages` is read while `is_watching` is true."""
 
     def __init__(self, inputs: dict[str, Any]) -> None:
         super().__init__(inputs)
-        self._is_watching = self._is_read = False
+        self.is_watching = self._is_read = False
 
     def __getitem__(self, name: str) -> Any:
-        self._is_read = self._is_read or (name == "advantages" and self._is_watching)
+        self._is_read = self._is_read or (name == "advantages" and self.is_watching)
         return super().__getitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of `name`, or `default`. A read of the advantages is recorded."""
         return self[name] if name in self.keys() else default
 
-    def start(self) -> None:
-        """Record reads of the advantages from now on."""
-        self._is_watching = True
-
     def check(self) -> None:
         """Raise if the loss was computed without reading the shaped advantages."""
-        if not self._is_watching:
+        if not self.is_watching:
             _refuse(f"its loss did not call {FUNCTION}")
         if not self._is_read:
             _refuse("its loss did not read the advantages after its forward pass")

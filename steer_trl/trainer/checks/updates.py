@@ -11,6 +11,7 @@ from steer_trl.callbacks.alarms import Alarms
 from steer_trl.diagnostics.keys import names
 from steer_trl.diagnostics.learning_rules import ALIKE
 from steer_trl.diagnostics.watch import Alarm
+from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.trl import GRPOTrainer
 from steer_trl.validation import refuse
 
@@ -46,8 +47,9 @@ class UpdateWatch(TrainerCallback):
 
     def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Keep a sample of the parameters at the start of the run."""
-        self._first = _sample(self._trainer.model)
         self._first_step = state.global_step
+        with guard(self._trainer, "The check that the parameters change has failed"):
+            self._first = _sample(self._trainer.model)
 
     def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Compare the parameters with the sample, and raise the alarm at most once.
@@ -59,7 +61,8 @@ class UpdateWatch(TrainerCallback):
         if first is None:
             return
         numbers = self._alarms.watch.state_dict().get("numbers", {})
-        if not torch.equal(first, _sample(self._trainer.model)) or not len(first):
+        has_changed = not len(first) or not torch.equal(first, _sample(self._trainer.model))
+        if has_changed:
             self._first = None
         elif steps >= PATIENCE and numbers.get(names.REWARD_STD, 1.0) > ALIKE:
             self._first = None
