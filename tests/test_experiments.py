@@ -105,17 +105,18 @@ def test_the_page_is_what_another_script_finds(tmp_path):
 def test_another_script_reads_every_table_of_arms(tmp_path):
     """Random counts of every arm of the short regime from three starts. One number of each table is changed."""
     held = {"generated_tokens": [1, 2, 3, 4, 9, 10], "rollout_entropy": [1.0, 1.0, 1.0, 1.0, 0.6, 0.7]}
-    arms = {job.arm for job in plan.jobs_of(plan.read_plan()) if job.folder == "short"}
+    arms = {job.arm for job in plan.jobs_of(plan.read_plan()) if job.folder == "short-again"}
     for start in (41, 42, 43):
         for arm in {"start", *arms}:
             share = random.Random(arm).uniform(0.1, 0.4)
-            write(tmp_path / "short", arm, start, lambda split, sampling, share=share: share, rollouts=held)
+            write(tmp_path / "short-again", arm, start, lambda split, sampling, share=share: share, rollouts=held)
     text = page.page(tmp_path)
     assert dial_recomputed.check(text, tmp_path)[0] == []
-    for heading in ("How it is held", "Difficulty", "Every method at its authors' constants"):
+    headings = ["How it is held", "Difficulty", "Hands and difficulty against the baseline"]
+    for heading in (*headings, "Every method at its authors' constants"):
         before, after = text.split(f"\n## {heading}\n")
         text = f"{before}\n## {heading}\n" + re.sub(r"\| ([+-])(\d)", r"| \g<1>1\2", after, count=1)
-    assert len(dial_recomputed.check(text, tmp_path)[0]) == 3
+    assert len(dial_recomputed.check(text, tmp_path)[0]) == 4
 
 
 @pytest.mark.skipif(not page.PAGE.exists(), reason="no run of protocol 3 is published yet")

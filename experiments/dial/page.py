@@ -25,6 +25,10 @@ BASELINE = "baseline"
 DIAL = "dial 0.65"
 MIXTURE = "baseline mixed with the start"
 LEVELS = {"long": (0.5, 0.65, 0.8), "short": (0.5, 0.65, 0.8, 0.95)}
+HANDS = ("C2 shuffled 0.65", "REPO-R 0.65", "entropy change 0.65", "entropy bonus 0.65", "KL to the start")
+"""Ways to hold the entropy that are compared with C2."""
+DIFFICULTY = ("F-GRPO", "F-GRPO, W 1.25", "MaxRL", "MaxRL 0.65", "pass@4")
+"""Arms that weigh problems by their difficulty."""
 TABLE = ("greedy", "t0.25", "t0.5", "t0.75", "t1")
 """The samplings of the table of all methods, for the methods and for the baseline."""
 
@@ -433,28 +437,30 @@ def pilots(folder: Path) -> str:
 
 def tables(folder: Path) -> dict[str, str]:
     """Return the tables of the page by name."""
-    long, short = Regime(folder, "long"), Regime(folder, "short")
-    blocks = read_plan()["blocks"]
-    hold, difficulty = (blocks[f"short_{name}"]["arms"] for name in ("hands", "difficulty"))
+    long, short, again = (Regime(folder, name) for name in ("long", "short", "short-again"))
     others = ["dial 0.5", DIAL, "dial 0.8", "C2 0.65", "F-GRPO", "placebo 0.65"]
-    of_short = [f"dial {level:g}" for level in LEVELS["short"]] + hold + difficulty
+    of_short = [f"dial {level:g}" for level in LEVELS["short"]]
+    of_again = [DIAL, "C2 0.65", *HANDS, *DIFFICULTY]
     return {
         "progress": progress(folder),
         "primary": primary(long),
         "long prices": prices(long, LEVELS["long"]),
         "short prices": prices(short, LEVELS["short"]),
-        "hands": hands(short, [arm for arm in hold if arm != "C2 0.65"], "C2 0.65"),
+        "hands": hands(again, HANDS, "C2 0.65"),
         "long placebo": hands(long, ["placebo 0.65"], DIAL),
         "long against the baseline": compared(long, ["C2 0.65", "F-GRPO", "placebo 0.65"], BASELINE),
         "long against the dial": compared(long, ["C2 0.65", "F-GRPO", "placebo 0.65"], DIAL),
-        "difficulty": compared(short, difficulty, DIAL),
-        "one table": one_table(short),
+        "difficulty": compared(again, DIFFICULTY, DIAL),
+        "short again against the baseline": compared(again, of_again, BASELINE),
+        "one table": one_table(again),
         "long needed": needed(long, others),
         "short needed": needed(short, of_short),
+        "short again needed": needed(again, of_again),
         "at each temperature": at_each_temperature(long),
         "pairs of models": pairs_of_models(long),
         "long mixtures": mixtures(long, others),
         "short mixtures": mixtures(short, of_short),
+        "short again mixtures": mixtures(again, of_again),
         "on the way": on_the_way(folder),
         "six million": six_million(folder),
         "pilots": pilots(folder),

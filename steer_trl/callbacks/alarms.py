@@ -29,7 +29,7 @@ class Alarms(TrainerCallback):
         """Report the alarms that a log entry raises."""
         if not state.is_world_process_zero:
             return
-        for alarm in call_safely(self.watch.take, state.global_step, given.get("logs") or {}) or []:
+        for alarm in call_safely(self.watch.read_entry, state.global_step, given.get("logs") or {}) or []:
             self.report(alarm, args)
 
     def report(self, alarm: Alarm, args: Any) -> None:

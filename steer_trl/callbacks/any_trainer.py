@@ -68,7 +68,7 @@ class AlarmsCallback(TrainerCallback):
         self._log.on_train_begin(args, state, control, model=model)
         self._alarms.watch = Watch()
         for entry in state.log_history:
-            call_safely(self._alarms.watch.take, runlog.step_of(entry), entry)
+            call_safely(self._alarms.watch.read_entry, runlog.step_of(entry), entry)
 
     def on_log(
         self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **_: Any

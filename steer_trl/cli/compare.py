@@ -9,7 +9,6 @@ with side A.
 
 import json
 from argparse import RawDescriptionHelpFormatter
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -121,12 +120,11 @@ def to_text(name: str, results: dict[str, dict[str, Difference]], paired: bool) 
     The lines below the table explain the interval and the metrics. `name` is the name of the sampling.
     """
     rows: dict[tuple[str, str], dict[str, str]] = {}
-    several = False
+    several = any(found.seeds != (1, 1) for metrics in results.values() for found in metrics.values())
     kinds = set()
     for benchmark, metrics in results.items():
         for metric in sorted(metrics, key=_place_in_table):
             found = metrics[metric]
-            several = found.seeds != (1, 1)
             kinds.add(metric.partition("@")[0])
             rows[benchmark, metric] = {
                 "A": f"{found.a:.3f}",
@@ -154,5 +152,5 @@ def to_entries(results: dict[str, dict[str, dict[str, Difference]]]) -> list[dic
         for benchmark, metrics in benchmarks.items():
             for metric, found in metrics.items():
                 about = {"sampling": name, "benchmark": benchmark, "metric": metric}
-                entries.append(about | asdict(found) | {"verdict": found.verdict})
+                entries.append(about | found.to_entry())
     return entries

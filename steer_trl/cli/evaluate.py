@@ -70,7 +70,8 @@ def run(args: EvalArguments) -> dict[str, Any]:
         as_they_are = args.judge != MATH
         loaded = load_benchmarks(args.benchmarks, args.answer_format, args.instruction, args.limit, as_they_are)
     generator = _make_generator(args)
-    assert isinstance(args.chat_template_kwargs, dict)  # `__post_init__` has parsed the JSON string.
+    # `__post_init__` has parsed the JSON string.
+    assert isinstance(args.chat_template_kwargs, dict)
     generator.chat_template_kwargs = args.chat_template_kwargs
     summaries = {}
     by_name = {name: limit_greedy_samples(loaded, sampling) for name, sampling in args.ways_to_draw.items()}
@@ -79,7 +80,8 @@ def run(args: EvalArguments) -> dict[str, Any]:
         sampling = args.ways_to_draw[name]
         folder = Path(args.output_dir, name)
         records = Records(folder, settings, args.overwrite) if state.is_main_process else None
-        assert args.batch_size is not None  # `__post_init__` has replaced `None`.
+        # `__post_init__` has replaced `None`.
+        assert args.batch_size is not None
         desc = f"Evaluating {name}".strip()
         entries = evaluate(benchmarks, generator, judge, sampling, args.batch_size, records, desc)
         summaries[name] = {"settings": settings} | summarize(entries)

@@ -1,7 +1,6 @@
 """`steer-trl compare --frontier`: compares the pass@k of two models, each at its best temperature."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from pandas import DataFrame
@@ -39,8 +38,7 @@ def compare_frontiers(
         explanation = explain_interval(rows[0].difference.seeds != (1, 1), is_paired)
         print(f"{name}: {head}\n{table}\n\nPer cent. {explanation}\n")  # noqa: T201
         for row in rows:
-            verdict = {"verdict": row.difference.verdict}
-            entries.append({"benchmark": name, "table": BEST} | row.about | asdict(row.difference) | verdict)
+            entries.append({"benchmark": name, "table": BEST} | row.about | row.difference.to_entry())
     return entries
 
 

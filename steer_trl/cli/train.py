@@ -133,7 +133,8 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
                 trust_remote_code=training_args.trust_remote_code,
             )
             template = training_args.chat_template_kwargs or {}
-            assert isinstance(template, dict)  # TRL has parsed the JSON string.
+            # TRL has parsed the JSON string.
+            assert isinstance(template, dict)
             dataset = drop_long_prompts(dataset, tokenizer, math_args.max_prompt_length, **template)
     loading = {name: getattr(model_args, name) for name in ("attn_implementation", "dtype")}
     loading["revision"] = model_args.model_revision

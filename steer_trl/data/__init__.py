@@ -10,4 +10,5 @@ if TYPE_CHECKING:
 
 __all__ = ["SOURCES", "Source", "load_math_dataset"]
 
-__getattr__ = import_lazily(__name__, loader=("load_math_dataset",))  # reading `SOURCES` does not import `datasets`
+# Reading `SOURCES` does not import `datasets`.
+__getattr__ = import_lazily(__name__, loader=("load_math_dataset",))

@@ -30,7 +30,8 @@ from steer_trl.rewards.golds import NO_ANSWER, PROGRAM, PROOF
 from steer_trl.validation import check_choice, check_interval, did_you_mean, refuse
 
 FULL_WIDTH = {0xFF01 + i: 0x21 + i for i in range(94)}
-MAX_UNREADABLE = 0.05  # a larger share of unreadable answers means that the answer column is wrong
+# A larger share of unreadable answers means that the answer column is wrong.
+MAX_UNREADABLE = 0.05
 
 MESSAGES = List({"role": Value("string"), "content": Value("string")})
 TEXT = Value("string")
@@ -204,7 +205,8 @@ def _copies(problems: Any, faults: Any, removed: Counter[str]) -> dict[str, list
         if fault is not None or not problem.strip():
             removed[f"rows {fault or 'without a question'}"] += 1
             continue
-        text = unicodedata.normalize("NFC", problem).translate(FULL_WIDTH)  # NFKC would turn 2² into 22
+        # NFKC would turn 2² into 22.
+        text = unicodedata.normalize("NFC", problem).translate(FULL_WIDTH)
         copies.setdefault(" ".join(text.split()), []).append(index)
     return copies
 
@@ -235,5 +237,6 @@ def _finish(row: dict[str, Any], index: int, instruction: str, ids: list[str] | 
         "prompt": [*row["messages"], prompt],
         "solution": row["solution"],
         "source": row["source"],
-        "id": ids[index] if ids else str(index),  # the row number is the id if ids are not unique
+        # The row number is the id if ids are not unique.
+        "id": ids[index] if ids else str(index),
     }

@@ -48,13 +48,15 @@ def read_rows(
         dataset = exact or load_dataset(**arguments)
     except (ValueError, StopIteration, OSError, DatasetsError) as error:
         reasons = [" ".join(str(one).split()).rstrip(".") for one in (error, error.__cause__) if one]
-        if isinstance(error, StopIteration) or "corresponds to no data" in reasons[0]:  # the file is empty
+        # The file is empty.
+        if isinstance(error, StopIteration) or "corresponds to no data" in reasons[0]:
             raise InvalidValueError(f"data set {name_or_path!r} has no rows. Check the file and the split.") from error
         where = " from the Hub" if is_of_hub else ""
         text = f"data set {name_or_path!r} cannot be loaded{where}: {': '.join(reasons)}."
         raise (ConnectionError if isinstance(error, ConnectionError) else InvalidValueError)(text) from error
     if is_of_hub:
-        dataset.info.homepage = HUB_PAGE + arguments["path"]  # the model card shows it, and `map` and `select` keep it
+        # The model card shows this page, and `map` and `select` keep it.
+        dataset.info.homepage = HUB_PAGE + arguments["path"]
     return dataset if limit is None else dataset.select(range(min(limit, len(dataset))))
 
 

@@ -45,7 +45,8 @@ ANSWERS: tuple[str, ...] = (
 )
 IDS = ("id", "unique_id", "problem_id", "extra_info")
 GOLD_KEYS = ("ground_truth", "target", "answer", "final_answer", "solution", "value")
-MEDIA = ("image", "img", "decoded_image", "pixel_values", "video", "audio")  # prefixes of column names
+# Prefixes of the names of columns that hold pictures, films or sound.
+MEDIA = ("image", "img", "decoded_image", "pixel_values", "video", "audio")
 
 NOT_ASKED = "whose conversation does not end with the user"
 WITH_IMAGE = "with an image"
@@ -136,7 +137,8 @@ def read_answer(answer: Any) -> str | None:
     if integer := re.fullmatch(r"(-?)0*(\d+?)(\.0+)?", answer):
         answer = integer[1] + integer[2]
     if measure := re.fullmatch(r"(-?[\d.,/]+)((?: +[A-Za-z]{3,})+)", answer):
-        answer = rf"{measure[1]}\text{{{measure[2]}}}"  # `\text` keeps the words from being read as products
+        # `\text` keeps the words from being read as products.
+        answer = rf"{measure[1]}\text{{{measure[2]}}}"
     return boxed(answer)
 
 

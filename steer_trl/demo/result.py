@@ -7,12 +7,13 @@ interval over the test problems. For the entropy, the interval is over the last 
 import json
 from collections import Counter
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from steer_trl import runlog
 from steer_trl.curves import series
-from steer_trl.demo.folders import COLD, GRPO, HELD, TEST
+from steer_trl.demo.folders import GRPO, HELD, LOW_TEMPERATURE, TEST
 from steer_trl.diagnostics.keys import names
 from steer_trl.evaluation.comparison import Difference, compare_values
 from steer_trl.evaluation.folders import compare_evaluations, read_evaluations
@@ -20,15 +21,19 @@ from steer_trl.evaluation.records import COMPLETIONS
 
 PAIRS = Path(__file__).parent / "pairs.jsonl"
 """Published results of `steer-trl demo` with other seeds. Each line is the `result.json` of one seed."""
-LAST_STEPS = 20  # the entropy at the end is the mean over this many steps
+# The entropy at the end is the mean over this many steps.
+LAST_STEPS = 20
 ENTROPY = "entropy at the end, over its start"
 QUESTIONS = {
     "different correct answers of 16": ("t1", "distinct@16"),
     "solved in 16 tries": ("t1", "pass@16"),
     "solved in one try": ("t1", "avg@16"),
-    "solved in one cold try": (COLD, "avg@16"),
+    "solved in one cold try": (LOW_TEMPERATURE, "avg@16"),
 }
 """Maps the name of each row of the table to the sampling and the metric that the row shows."""
+
+Answer = tuple[str, bool]
+"""The text of an answer, and whether it is correct."""
 
 
 class Result:
@@ -40,23 +45,28 @@ class Result:
     @cached_property
     def logs(self) -> dict[str, list[dict[str, Any]]]:
         """Maps the name of each run to the entries of its log."""
-        paths = {name: self.folder / name / runlog.LOGS / runlog.METRICS for name in (GRPO, HELD)}
-        return {name: [entry for entry in runlog.lines(path) if entry] for name, path in paths.items()}
+        logs = {}
+        for name in (GRPO, HELD):
+            path = self.folder / name / runlog.LOGS / runlog.METRICS
+            logs[name] = [entry for entry in runlog.lines(path) if entry]
+        return logs
 
     @cached_property
     def rows(self) -> dict[str, Difference]:
         """Maps the name of each row of the table to the difference that the row shows."""
-        ends = [[value for _, value in series(log, names.ENTROPY)][-LAST_STEPS:] for log in self.logs.values()]
         _, start = series(self.logs[HELD], names.START_ENTROPY)[-1]
-        entropy = compare_values(*([[value / start for value in end]] for end in ends))
-        grpo, held = (read_evaluations(self.folder / name / TEST) for name in (GRPO, HELD))
-        found = {one: compare_evaluations([grpo[one]], [held[one]])["test"] for one in grpo}
-        return {ENTROPY: entropy} | {row: found[one][metric] for row, (one, metric) in QUESTIONS.items()}
+        of_grpo, of_held = (_relative_ends(self.logs[name], start) for name in (GRPO, HELD))
+        rows = {ENTROPY: compare_values([of_grpo], [of_held])}
+        grpo = read_evaluations(self.folder / GRPO / TEST)
+        held = read_evaluations(self.folder / HELD / TEST)
+        for row, (sampling, metric) in QUESTIONS.items():
+            rows[row] = compare_evaluations([grpo[sampling]], [held[sampling]])["test"][metric]
+        return rows
 
     def save(self) -> None:
         """Write the differences to `result.json`, as one line."""
-        text = json.dumps({row: vars(found) | {"verdict": found.verdict} for row, found in self.rows.items()})
-        (self.folder / "result.json").write_text(text + "\n")
+        entries = {row: found.to_entry() for row, found in self.rows.items()}
+        (self.folder / "result.json").write_text(json.dumps(entries) + "\n")
 
     def table(self) -> str:
         """Return a plain-text table that compares the two models.
@@ -88,28 +98,41 @@ class Result:
         The problem is the first one that both models solve and that one of them solves in at least three ways. If no
         problem is like this, it is the last one.
         """
-        drawn = [self._answers(name) for name in (GRPO, HELD)]
-        for problem, samples in drawn[0].items():
-            columns = [Counter(samples).most_common(), Counter(drawn[1][problem]).most_common()]
-            ways = [sum(is_correct for (_, is_correct), _ in column) for column in columns]
+        grpo = self._count_answers(GRPO)
+        held = self._count_answers(HELD)
+        for problem in grpo:
+            ways = [sum(is_correct for _, is_correct in answers[problem]) for answers in (grpo, held)]
             if min(ways) >= 1 and max(ways) >= 3:
                 break
-        shown = [[f"{n:>4} x {text} {'✓' if is_correct else '✗'}" for (text, is_correct), n in c] for c in columns]
-        height = max(map(len, shown))
-        left, right = (column + [""] * (height - len(column)) for column in shown)
-        lines = [f"{a:<36}{b}" for a, b in zip(["GRPO", *left], ["held", *right], strict=True)]
+        left = ["GRPO", *_list_answers(grpo[problem])]
+        right = ["held", *_list_answers(held[problem])]
+        lines = [f"{a:<36}{b}" for a, b in zip_longest(left, right, fillvalue="")]
         return "\n".join([f"16 answers to {problem}", *lines])
 
-    def _answers(self, name: str) -> dict[str, list[tuple[str, bool]]]:
-        """Return a dict that maps each prompt to a model's answers at temperature 1.
-
-        Each answer is a pair: its text, and whether it is correct.
-        """
+    def _count_answers(self, name: str) -> dict[str, Counter[Answer]]:
+        """Return a dict that maps each prompt to how often a model gave each answer at temperature 1."""
         prompts = {row["id"]: row["prompt"] for row in runlog.lines(self.folder / "test.jsonl") if row}
-        found: dict[str, list[tuple[str, bool]]] = {}
-        for entry in filter(None, runlog.lines(self.folder / name / TEST / "t1" / COMPLETIONS)):
-            found.setdefault(prompts[entry["id"]], []).append((entry["completion"], entry["correct"]))
+        found: dict[str, Counter[Answer]] = {}
+        for entry in runlog.lines(self.folder / name / TEST / "t1" / COMPLETIONS):
+            if entry:
+                answer = entry["completion"], entry["correct"]
+                found.setdefault(prompts[entry["id"]], Counter())[answer] += 1
         return found
+
+
+def _relative_ends(log: list[dict[str, Any]], start: float) -> list[float]:
+    """Return the entropies of a run's last steps, each divided by `start`."""
+    entropies = [value for _, value in series(log, names.ENTROPY)]
+    return [entropy / start for entropy in entropies[-LAST_STEPS:]]
+
+
+def _list_answers(answers: Counter[Answer]) -> list[str]:
+    """Return a line for each different answer, the most frequent first."""
+    lines = []
+    for (text, is_correct), count in answers.most_common():
+        mark = "✓" if is_correct else "✗"
+        lines.append(f"{count:>4} x {text} {mark}")
+    return lines
 
 
 def in_words(found: Difference) -> str:

@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 
 from steer_trl import runlog
 from steer_trl.countdown.task import SPLITS, START_STEPS, problems
-from steer_trl.demo.folders import COLD, GRPO, HELD, START, TEST
+from steer_trl.demo.folders import GRPO, HELD, LOW_TEMPERATURE, START, TEST
 from steer_trl.diagnostics.keys.names import ENTROPY, GENERATED_TOKENS
 from steer_trl.evaluation.records import SUMMARY
 from steer_trl.exceptions import CannotContinueError
@@ -30,7 +30,8 @@ SHIPPED = Path(__file__).parent / "start"
 
 The model was made with `python -m steer_trl.demo.work start --seed 0`.
 """
-SECONDS = 1.0  # seconds between two readings of the logs
+# Seconds between two readings of the logs.
+SECONDS = 1.0
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "PYTHONUNBUFFERED": "1",
@@ -85,7 +86,7 @@ def work(folder: Path, names: list[str], flags: list[str], counted: str, total: 
 
     Each model has a progress bar, which follows the value logged as `counted` up to `total`.
     """
-    names = [name for name in names if not (folder / name / TEST / COLD / SUMMARY).exists()]
+    names = [name for name in names if not (folder / name / TEST / LOW_TEMPERATURE / SUMMARY).exists()]
     # All processes are forked from one that has already imported torch and TRL, so that none has to import them again.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["steer_trl.demo.work"])

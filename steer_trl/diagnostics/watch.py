@@ -43,7 +43,7 @@ class Watch:
         self._since: dict[str, int] = {}
         self._raised: set[str] = set()
 
-    def take(self, step: int, line: Mapping[str, Any]) -> list[Alarm]:
+    def read_entry(self, step: int, line: Mapping[str, Any]) -> list[Alarm]:
         """Process a log entry and return the alarms that it raises.
 
         A number that the entry lacks keeps its last value.

@@ -177,7 +177,8 @@ def read_eos_token_ids(name: str, revision: str | None = None) -> list[int]:
     """Return the ids of a saved model's end-of-sequence tokens, without loading its weights."""
     try:
         generation_config = GenerationConfig.from_pretrained(name, revision=revision or "main")
-    except OSError:  # The model has no generation_config.json.
+    except OSError:
+        # The model has no generation_config.json.
         generation_config = GenerationConfig.from_model_config(AutoConfig.from_pretrained(name, revision=revision))
     return _to_list(generation_config.eos_token_id)
 

@@ -145,7 +145,8 @@ def limit_greedy_samples(benchmarks: Sequence[Benchmark], sampling: Sampling) ->
 
 def _parse(specification: str) -> tuple[str, str, int]:
     match = SPECIFICATION.fullmatch(specification)
-    assert match is not None  # `benchmark_complaints` has refused malformed specifications.
+    # `benchmark_complaints` has refused malformed specifications.
+    assert match is not None
     source = match["source"]
     name = match["name"] or (source if source in SOURCES else Path(source).stem)
     samples = int(match["samples"]) if match["samples"] else PAPER_SAMPLES.get(name, 1)

@@ -31,6 +31,7 @@ signs. Five equal differences are too few for a verdict; six are enough.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,10 @@ class Difference:
         if self.low > 0:
             return "higher"
         return "lower" if self.high < 0 else "not decided"
+
+    def to_entry(self) -> dict[str, Any]:
+        """Return the difference and its verdict as a dictionary for JSON."""
+        return vars(self) | {"verdict": self.verdict}
 
 
 def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *, paired: bool = False) -> Difference:
@@ -145,7 +150,8 @@ def decide(difference: float, variance: float, degrees: float, count: int) -> tu
     """
     deviation = math.sqrt(variance)
     if deviation <= ROUNDING * abs(difference):
-        from scipy.stats import binom  # scipy.stats is slow to import and rarely needed.
+        # scipy.stats is slow to import and rarely needed.
+        from scipy.stats import binom
 
         heads = float(binom.ppf((1 + LEVEL) / 2, count, 0.5))
         half = abs(difference) * (2 * heads / count - 1)

@@ -139,7 +139,8 @@ def _average(rows: list[Pairs]) -> Pairs:
 
 def table(summary: Mapping[str, Any]) -> str:
     """Return a plain-text table with a column for each benchmark and a row for each metric."""
-    from pandas import DataFrame  # pandas takes a second to import, and only this function needs it.
+    # pandas takes a second to import, and only this function needs it.
+    from pandas import DataFrame
 
     columns = {}
     for name, row in summary["benchmarks"].items():

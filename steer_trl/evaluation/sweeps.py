@@ -20,7 +20,7 @@ VARIES = ("temperature", "seed")
 """Settings of a sampling that may differ between the points of a sweep."""
 ByTemperature = Mapping[float, Evaluation]
 """Maps each temperature to the evaluation of a run at this temperature, the lowest first."""
-Way = tuple[tuple[str, str], ...]
+OtherSettings = tuple[tuple[str, str], ...]
 """Names and values of a sampling's settings, except for the settings in `VARIES`."""
 
 
@@ -40,9 +40,9 @@ def read_sides(a: Sequence[str], b: Sequence[str], paired: bool = False) -> dict
     """
     runs_a, runs_b = _read_runs(a), _read_runs(b)
     first_run = runs_a[0]
-    way = max(first_run, key=lambda way: len(first_run[way]), default=())
-    ours = [run.get(way, {}) for run in runs_a]
-    theirs = [run.get(way, {}) for run in runs_b]
+    other_settings = max(first_run, key=lambda other_settings: len(first_run[other_settings]), default=())
+    ours = [run.get(other_settings, {}) for run in runs_a]
+    theirs = [run.get(other_settings, {}) for run in runs_b]
     refuse(_complain_about_temperatures([*ours, *theirs]), "frontier")
     first, *others = (one for run in [*ours, *theirs] for one in run.values())
     varying = [f"sampling.{name}" for name in VARIES]
@@ -54,7 +54,7 @@ def read_sides(a: Sequence[str], b: Sequence[str], paired: bool = False) -> dict
     return {name: Sides(swept_a[name], swept_b[name], paired) for name in swept_a}
 
 
-def group_sweeps(evaluations: Iterable[Evaluation]) -> dict[Way, ByTemperature]:
+def group_sweeps(evaluations: Iterable[Evaluation]) -> dict[OtherSettings, ByTemperature]:
     """Group the evaluations of a run by their sampling settings other than temperature and seed.
 
     Greedy evaluations are skipped.
@@ -62,20 +62,20 @@ def group_sweeps(evaluations: Iterable[Evaluation]) -> dict[Way, ByTemperature]:
     Raises:
         `ValueError`: two evaluations of a group have the same temperature.
     """
-    found: dict[Way, dict[float, Evaluation]] = {}
+    found: dict[OtherSettings, dict[float, Evaluation]] = {}
     for one in evaluations:
         given = one.settings.get("sampling")
         sampling: dict[str, Any] = given if isinstance(given, dict) else {}
         temperature: Any = sampling.get("temperature")
         if not is_within(temperature, "(0, inf)"):
             continue
-        way = tuple(sorted((key, repr(value)) for key, value in sampling.items() if key not in VARIES))
-        before = found.setdefault(way, {}).setdefault(temperature, one)
+        other_settings = tuple(sorted((key, repr(value)) for key, value in sampling.items() if key not in VARIES))
+        before = found.setdefault(other_settings, {}).setdefault(temperature, one)
         if before is not one:
             raise InvalidValueError(
                 f"{one.folder} and {before.folder} are of one run and both at temperature {temperature}. Give one."
             )
-    return {way: dict(sorted(run.items())) for way, run in found.items()}
+    return {other_settings: dict(sorted(run.items())) for other_settings, run in found.items()}
 
 
 def count_sweeps(runs: Sequence[ByTemperature]) -> dict[str, Sweep]:
@@ -101,7 +101,7 @@ def _count_correct(shares: Mapping[str, float], samples: int) -> list[int]:
     return [round(share * samples) for _, share in sorted(shares.items())]
 
 
-def _read_runs(paths: Sequence[str]) -> list[dict[Way, ByTemperature]]:
+def _read_runs(paths: Sequence[str]) -> list[dict[OtherSettings, ByTemperature]]:
     """Read the evaluations of one side and group them by run, in the order of `paths`.
 
     Evaluations of the same model belong to the same run, even if they lie in several folders.

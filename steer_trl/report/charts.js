@@ -185,7 +185,7 @@ function drawMarks(u, lines) {
   ctx.globalAlpha = 0.8;
   const foot = bbox.top + bbox.height - 6 * ratio;
   for (const run of runs)
-    for (const { step } of run.looks) ctx.fillRect(across(placeOf(run, step)) - 1.25 * ratio, foot, 2.5 * ratio, 6 * ratio);
+    for (const { step } of run.token_steps) ctx.fillRect(across(placeOf(run, step)) - 1.25 * ratio, foot, 2.5 * ratio, 6 * ratio);
   ctx.restore();
 }
 

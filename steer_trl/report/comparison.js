@@ -26,8 +26,8 @@ const isShare = (metric) => !metric.startsWith("distinct");
 const amount = (value, metric) => (isShare(metric) ? `${(100 * value).toFixed(1)}\u00a0%` : value.toFixed(2));
 const verdictOf = ({ verdict }) => (["higher", "lower"].includes(verdict) ? verdict : NOT_DECIDED);
 
-function verdictSentence({ a, b, carrying }) {
-  const changes = carrying.flatMap((row, i) => [
+function verdictSentence({ a, b, main }) {
+  const changes = main.flatMap((row, i) => [
     `${i ? "; " : ""}${measureText(row.metric)}: ${amount(row.b, row.metric)} instead of ${amount(row.a, row.metric)}, `,
     element("b", {}, verdictOf(row)),
   ]);
@@ -61,13 +61,13 @@ function comparisonCard(pair) {
     const names = [nameOf(RUNS[pair.a]), nameOf(RUNS[pair.b])];
     return element("article", { class: "card" }, names, notes([`${where} Not compared: ${pair.refused}`]));
   }
-  const { carrying, others } = pair;
+  const { main, others } = pair;
   const summary = element("summary", {}, `All other measures (${others.length})`);
   return element(
     "article",
     { class: "card" },
     verdictSentence(pair),
-    comparisonTable(pair, carrying),
+    comparisonTable(pair, main),
     others.length ? element("details", {}, summary, comparisonTable(pair, others)) : null,
     notes([`${where} Of twenty such intervals one misses, on average.`]),
   );

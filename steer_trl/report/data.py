@@ -10,7 +10,7 @@ from steer_trl.diagnostics.keys import PANELS, Key, Panel, names
 from steer_trl.report.entropy import describe_entropy
 from steer_trl.report.evaluations import Evaluations, compare_runs, draw_frontiers, find_evaluations
 from steer_trl.report.read import Run, shorten
-from steer_trl.report.tokens import select_looks
+from steer_trl.report.tokens import select_token_steps
 from steer_trl.report.weights import describe_weights
 
 POINTS = 400
@@ -54,7 +54,7 @@ def _describe_run(run: Run, evaluations: Evaluations, num_runs: int) -> dict[str
         "curves": _thin_curves(run),
         "intervals": evaluations.intervals,
         "alarms": [alarm | {"step": runlog.step_of(alarm)} for alarm in run.alarms],
-        "looks": select_looks(run, num_runs),
+        "token_steps": select_token_steps(run, num_runs),
         "code": about.get("code", {}),
         "notes": run.notes,
     }

@@ -124,7 +124,7 @@ def _list_names(evaluations: Sequence[Evaluations]) -> list[str]:
 def _compare_pair(a: Samplings, b: Samplings) -> dict[str, Any]:
     """Return the rows that compare two runs, or the reason why they cannot be compared, under `refused`.
 
-    `carrying` holds the rows of the first benchmark for the sampling whose temperature is closest to 1, without maj@k.
+    `main` holds the rows of the first benchmark for the sampling whose temperature is closest to 1, without maj@k.
     `others` holds all other rows.
     """
     try:
@@ -136,13 +136,10 @@ def _compare_pair(a: Samplings, b: Samplings) -> dict[str, Any]:
         for benchmark, metrics in compared[sampling].items():
             label = f"{benchmark} {sampling}".strip()
             for metric, found in _select_metrics(metrics):
-                rows.append({"label": label, "metric": metric, "verdict": found.verdict} | vars(found))
-    carrying: list[dict[str, Any]] = []
-    others: list[dict[str, Any]] = []
-    for row in rows:
-        carries = row["label"] == rows[0]["label"] and not row["metric"].startswith("maj")
-        (carrying if carries else others).append(row)
-    return {"carrying": carrying, "others": others}
+                rows.append({"label": label, "metric": metric} | found.to_entry())
+    first_label = rows[0]["label"]
+    main = [row for row in rows if row["label"] == first_label and not row["metric"].startswith("maj")]
+    return {"main": main, "others": [row for row in rows if row not in main]}
 
 
 def _distance_from_training(evaluation: Evaluation) -> float:

@@ -30,8 +30,8 @@ class Run:
         description (`dict`): the contents of `_logs/run.json`.
         curves (`dict[str, dict[int, float]]`): maps each key of the log to its value at each optimizer step.
         times (`dict[int, float]`): maps a step to the time at which it was logged, in seconds since 1970.
-        looks (`list[tuple[int, Path]]`): each step for which tokens of completions were recorded, and the file that
-            holds them.
+        token_steps (`list[tuple[int, Path]]`): each step for which tokens of completions were recorded, and the file
+            that holds them.
         epoch (`float`): the number of passes over the data so far.
         notes (`list[str]`): remarks about the folder for the reader of the page.
     """
@@ -42,7 +42,7 @@ class Run:
     curves: dict[str, dict[int, float]] = field(default_factory=dict)
     times: dict[int, float] = field(default_factory=dict)
     alarms: list[dict[str, Any]] = field(default_factory=list)
-    looks: list[tuple[int, Path]] = field(default_factory=list)
+    token_steps: list[tuple[int, Path]] = field(default_factory=list)
     last_step: int = 0
     max_steps: int | None = None
     epoch: float = 0.0
@@ -98,7 +98,7 @@ def read_run(folder: Path, name: str) -> Run:
         raise NoRun(f"{folder} has a log without a single number. Was the run shorter than its logging_steps?")
     run.max_steps = run.description.get("max_steps", state.get("max_steps"))
     run.alarms = _read_lines(logs / runlog.ALARMS, run)
-    run.looks = runlog.token_files(logs)
+    run.token_steps = runlog.token_files(logs)
     return run
 
 

@@ -83,7 +83,7 @@ function showControls() {
   const levels = ["as logged", "smooth", "smoother"];
   const smooth = (name) => apply({ smooth: levels.indexOf(name) });
   const focused = holder.contains(document.activeElement) ? document.activeElement.id : "";
-  const hint = runsWithLooks().length ? "Click on a curve to see the completions of that step." : "";
+  const hint = runsWithTokens().length ? "Click on a curve to see the completions of that step." : "";
   holder.replaceChildren(
     ...(RUNS.length > 1 ? RUNS.map(chip) : []),
     ...(TOKEN_KEY ? [segments("Draw the curves over", "over", ["steps", "tokens"], state.over, (over) => apply({ over }))] : []),

@@ -25,21 +25,21 @@ function colourOf(group) {
   return ["surprisal", "entropy", "advantage", "change", "weight"].find(has) ?? "surprisal";
 }
 
-const runsWithLooks = () => RUNS.filter((run) => run.looks.length).map((run) => run.index);
+const runsWithTokens = () => RUNS.filter((run) => run.token_steps.length).map((run) => run.index);
 
 function tokenSection() {
   const body = element("div", { id: "token-body" });
-  const [first] = runsWithLooks();
+  const [first] = runsWithTokens();
   if (first === undefined) {
     const code = element("code", {}, "log_tokens=50");
     const then = ", and every 50th step shows its completions here, coloured by weight, surprisal, entropy or advantage.";
     body.append(element("p", { class: "card empty" }, "No single tokens were kept. Train with ", code, then));
   } else {
     if (chosen.run === null) {
-      const weighted = (i) => RUNS[i].looks.some((look) => look.groups.some((one) => one.completions.some(acts)));
-      chosen.run = runsWithLooks().find(weighted) ?? first;
-      const { looks } = RUNS[chosen.run];
-      const look = looks[best(looks, (one) => worth(one.groups[bestGroup(one)]))];
+      const weighted = (i) => RUNS[i].token_steps.some((look) => look.groups.some((one) => one.completions.some(acts)));
+      chosen.run = runsWithTokens().find(weighted) ?? first;
+      const { token_steps } = RUNS[chosen.run];
+      const look = token_steps[best(token_steps, (one) => worth(one.groups[bestGroup(one)]))];
       Object.assign(chosen, { step: look.step, group: bestGroup(look) });
     }
     showTokens(body);
@@ -48,7 +48,7 @@ function tokenSection() {
 }
 
 function nearestLook(run, step) {
-  return RUNS[run].looks
+  return RUNS[run].token_steps
     .map((look) => look.step)
     .reduce((a, b) => (Math.abs(b - step) < Math.abs(a - step) ? b : a));
 }
@@ -58,10 +58,10 @@ function openTokens(step, run) {
   if (chosen.run === null) return;
   const away = (i) => Math.abs(nearestLook(i, step) - step) - (i === run ? 0.5 : i === chosen.run ? 0.25 : 0);
   const visible = shownRuns().map((run) => run.index);
-  const able = runsWithLooks().filter((i) => visible.includes(i));
+  const able = runsWithTokens().filter((i) => visible.includes(i));
   chosen.run = able.reduce((a, b) => (away(b) < away(a) ? b : a), able[0] ?? chosen.run);
   chosen.step = nearestLook(chosen.run, step);
-  chosen.group = bestGroup(RUNS[chosen.run].looks.find((look) => look.step === chosen.step));
+  chosen.group = bestGroup(RUNS[chosen.run].token_steps.find((look) => look.step === chosen.step));
   showTokens(document.getElementById("token-body"));
   const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
   document.getElementById("tokens").scrollIntoView({ behavior });
@@ -76,19 +76,19 @@ function select(label, options, value, onChange) {
 
 function showTokens(body) {
   const run = RUNS[chosen.run];
-  const look = run.looks.find((one) => one.step === chosen.step) ?? run.looks.at(-1);
+  const look = run.token_steps.find((one) => one.step === chosen.step) ?? run.token_steps.at(-1);
   chosen.step = look.step;
   chosen.group = Math.min(chosen.group, look.groups.length - 1);
   const { prompt, completions } = look.groups[chosen.group];
   const by = colourOf(look.groups[chosen.group]);
   const again = (changes) => (Object.assign(chosen, changes), showTokens(body));
-  const steps = run.looks.map((one) => one.step);
+  const steps = run.token_steps.map((one) => one.step);
   const place = steps.indexOf(look.step);
   const turn = (text, label, to) => {
     const onclick = () => again({ step: steps[to] });
     return element("button", { type: "button", disabled: !(to in steps), "aria-label": label, onclick }, text);
   };
-  const others = runsWithLooks().map((i) => [i, RUNS[i].name]);
+  const others = runsWithTokens().map((i) => [i, RUNS[i].name]);
   const has = Object.keys(COLOURS).filter((name) => completions.some((one) => one[name]));
   const named = (label) => has.find((name) => COLOURS[name].label === label);
   const labels = has.map((name) => COLOURS[name].label);

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from steer_trl import runlog
-from steer_trl.report.read import Run, is_finite_number
+from steer_trl.report.read import Run, is_finite_number, shorten
 
-LOOKS = 20
+MOST_STEPS = 20
 """Maximum number of steps whose tokens a page shows, added up over its runs."""
-FEWEST_LOOKS = 2
+FEWEST_STEPS = 2
 """Minimum number of steps that are shown for each run, even if the page has many runs."""
 ROOM = 8_000
 """Maximum number of tokens that are shown for a step. A token takes about 40 bytes of the page."""
@@ -35,22 +35,22 @@ COLUMNS = {
 """Maps the quantities by which the page colours tokens to their fields in a token record."""
 
 
-def select_looks(run: Run, num_runs: int) -> list[dict[str, Any]]:
+def select_token_steps(run: Run, num_runs: int) -> list[dict[str, Any]]:
     """Return the tokens of some steps of `run`, for a page with `num_runs` runs.
 
     Notes are added to the run about steps that are left out and lines that could not be read.
     """
-    count = min(max(FEWEST_LOOKS, LOOKS // num_runs), len(run.looks))
-    places = np.linspace(0, len(run.looks) - 1, count).round().astype(int)
+    count = min(max(FEWEST_STEPS, MOST_STEPS // num_runs), len(run.token_steps))
+    places = np.linspace(0, len(run.token_steps) - 1, count).round().astype(int)
     found = []
-    for step, path in (run.looks[place] for place in places):
+    for step, path in (run.token_steps[place] for place in places):
         groups, is_cut, unread = _read_groups(path)
         if unread:
             run.notes.append(f"{unread} line(s) of {path.name} could not be read.")
         if groups:
             found.append({"step": step, "groups": groups, "more": is_cut})
-    if count < len(run.looks):
-        run.notes.append(f"{count} of {len(run.looks)} steps with tokens are shown, spread over the run.")
+    if count < len(run.token_steps):
+        run.notes.append(f"{count} of {len(run.token_steps)} steps with tokens are shown, spread over the run.")
     return found
 
 
@@ -88,8 +88,8 @@ def _read_completion(line: dict[str, Any]) -> dict[str, Any]:
     raw = [_round(value) for value in line.get("advantages", ())]
     return {
         "group": str(line.get("group")),
-        "prompt": _shorten(str(line.get("prompt", "")), LONGEST_PROMPT),
-        "texts": ["" if text is None else _shorten(str(text), LONGEST_TEXT) for text in shown],
+        "prompt": shorten(str(line.get("prompt", "")), LONGEST_PROMPT),
+        "texts": ["" if text is None else shorten(str(text), LONGEST_TEXT) for text in shown],
         "tool": [i for i, is_tool in enumerate(line.get("is_tool", ())) if is_tool is True],
         "tokens": line.get("num_tokens", len(texts)),
         "cut": line.get("is_truncated") is True,
@@ -99,10 +99,6 @@ def _read_completion(line: dict[str, Any]) -> dict[str, Any]:
         "exact": line.get("entropy_change_source") == "exact",
         **numbers,
     }
-
-
-def _shorten(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]} [...]"
 
 
 def _round(value: Any) -> float | None:

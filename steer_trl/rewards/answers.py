@@ -41,7 +41,8 @@ def until_closed(text: str, start: int) -> str | None:
     """Return the text from `start` to the brace that closes it, or `None` if it is never closed."""
     depth = 1
     for match in re.compile(r"\\.|[{}]", re.DOTALL).finditer(text, start):
-        depth += {"{": 1, "}": -1}.get(match[0], 0)  # an escaped brace does not count
+        # An escaped brace does not count.
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
         if depth == 0:
             return text[start : match.start()]
     return None

@@ -83,7 +83,8 @@ def parse(text: str) -> Any:
     try:
         latex = normalize_latex(latex, NORMALIZATION)
         parsed = latex2sympy(latex, is_real=not is_complex, normalization_config=None, conversion_config=CONVERSION)
-    except Exception:  # the parser raises `Exception` itself
+    except Exception:
+        # The parser raises `Exception` itself.
         return None
     if not isinstance(parsed, Basic | MatrixBase) or parsed.has(nan, zoo):
         return None

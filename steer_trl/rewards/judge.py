@@ -33,7 +33,8 @@ from steer_trl.rewards.reading import (
 from steer_trl.rewards.units import convert
 
 UNORDERED = ",", "{}", "union"
-COINCIDENCE = 1e-9  # relative tolerance between amounts in different units
+# The relative tolerance between amounts in different units.
+COINCIDENCE = 1e-9
 ARTICLE = re.compile("^(an?|the) ")
 LETTER = re.compile(r"(?<![\\A-Za-z])[A-Za-z]|«[A-Za-z]»")
 
@@ -61,9 +62,11 @@ def judge(answer: str, gold: str) -> Judgement:
     try:
         given, wanted = read(answer), read_gold(gold)
         if isinstance(given, Number) and isinstance(wanted, Group):
-            given = read(answer.replace(",", ", "))  # `1,234` is a list if the gold answer is one
+            # `1,234` is a list if the gold answer is one.
+            given = read(answer.replace(",", ", "))
         return Judgement(is_equal(given, wanted), name(given))
-    except Exception:  # an answer that cannot be read (too deeply nested, too large, not LaTeX) is incorrect
+    except Exception:
+        # An answer that cannot be read is incorrect. It may be nested too deeply, too large, or not LaTeX.
         return Judgement(False, answer)
 
 
@@ -226,7 +229,8 @@ def _is_equal_group(answer: Group, gold: Group) -> bool:
         return False
     if all(map(is_equal, answer.parts, gold.parts)):
         return True
-    counts_things = any(isinstance(part, Measure) and not part.unit for part in gold.parts)  # 2 red, 3 blue
+    # For example, *2 red, 3 blue* counts things.
+    counts_things = any(isinstance(part, Measure) and not part.unit for part in gold.parts)
     is_ordered = gold.kind not in UNORDERED or counts_things or (_is_named(gold) and not _is_named(answer))
     return not is_ordered and _match(list(answer.parts), gold.parts)
 
@@ -288,7 +292,8 @@ def _is_equal_number(answer: Number, gold: Number) -> bool:
     if answer.base and not gold.base and answer.numeral == str(gold.value):
         return True
     values = {answer.value}
-    if answer.is_percent != gold.is_percent:  # 50 % equals both 50 and 0.5
+    # 50 % equals both 50 and 0.5.
+    if answer.is_percent != gold.is_percent:
         values.add(answer.value / 100 if answer.is_percent else answer.value * 100)
     tolerance = max(answer.step, gold.step) / 2 if answer.step != gold.step else 0
     return any(abs(value - gold.value) <= tolerance for value in values)

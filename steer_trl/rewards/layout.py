@@ -17,7 +17,8 @@ from steer_trl.rewards.answers import until_closed
 TABLE: dict[str, Any] = yaml.safe_load(files("steer_trl.rewards").joinpath("notation.yaml").read_text("utf-8"))
 NUMBER_WORDS = {*TABLE["numbers"], *TABLE["scales"], *TABLE["parts"]}
 SEPARATORS = {"and", "or"}
-LONGEST = 4_000  # characters; a longer answer is only compared as a string
+# Characters. A longer answer is only compared as a string.
+LONGEST = 4_000
 
 
 def compiled(rules: list[list[str]]) -> list[tuple[re.Pattern[str], str]]:
@@ -51,7 +52,8 @@ def normalize_layout(answer: str) -> str:
     if text.isalnum():
         return _mark_word(text) if text.isalpha() else text
     if r"\begin" not in text:
-        text = re.sub(r"\\\\(?=[A-Za-z])", r"\\", text)  # some data sets double backslashes
+        # Some data sets double backslashes.
+        text = re.sub(r"\\\\(?=[A-Za-z])", r"\\", text)
     text = rewrite(text, _layout)
     text = _text.sub(lambda match: _mark_text(match[1]), text)
     if "matrix" not in text and "cases" not in text:
@@ -75,7 +77,8 @@ def _spell_index(match: re.Match[str]) -> str:
 def _spell_sign(sign: str) -> str:
     if sign in TABLE["signs"]:
         return TABLE["signs"][sign]
-    if unicodedata.category(sign) == "Cf":  # an invisible character
+    # This category has the invisible characters.
+    if unicodedata.category(sign) == "Cf":
         return ""
     if (digit := unicodedata.digit(sign, None)) is not None:
         return str(digit)

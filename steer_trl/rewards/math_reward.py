@@ -48,7 +48,8 @@ class MathReward:
         `ValueError`: an argument is out of range.
     """
 
-    __name__ = "math_reward"  # TRL logs the reward under this name
+    # TRL logs the reward under this name.
+    __name__ = "math_reward"
 
     def __init__(
         self,

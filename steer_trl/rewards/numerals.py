@@ -108,7 +108,8 @@ def _read_based(match: re.Match[str]) -> Number | None:
     digits = re.sub("[~ ]", "", match[1])
     try:
         return Number(Fraction(int(digits, base)), base=base, numeral=digits)
-    except ValueError:  # the base is not from 2 to 36, or it does not have such a digit
+    except ValueError:
+        # The base is not from 2 to 36, or it does not have such a digit.
         return None
 
 
@@ -145,7 +146,8 @@ def _value_of_scale(words: list[str], position: int) -> Fraction | None:
     if count is None or rest is None or rest >= scale:
         return None
     if words[position] == "half" and count > 1:
-        return count + scale  # as in *three and a half*
+        # For example, *three and a half*.
+        return count + scale
     return count * scale + rest
 
 

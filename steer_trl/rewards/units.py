@@ -74,7 +74,8 @@ def _is_label(word: str) -> bool:
 def _check(unit: str) -> str | None:
     try:
         return str(registry().parse_units(unit)) if unit else None
-    except Exception:  # pint raises whatever its tokenizer, Python's parser and its own grammar raise
+    except Exception:
+        # pint raises whatever its tokenizer, Python's parser and its own grammar raise.
         return None
 
 

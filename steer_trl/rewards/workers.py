@@ -30,11 +30,15 @@ from pebble import ProcessExpired, ProcessPool
 
 from steer_trl.exceptions import CannotContinueError
 
-MEMORY_LIMITS = 2**29, 2**32  # the lowest and the highest limit on a worker's address space, bytes
-GROWTH = 2**27  # bytes by which a worker's memory may grow; 11 MB are usual
-OUTGROWN = 77  # exit code of a worker whose memory has grown by more
+# The lowest and the highest limit on the address space of a worker, in bytes.
+MEMORY_LIMITS = 2**29, 2**32
+# Bytes by which a worker's memory may grow. Growth of 11 MB is usual.
+GROWTH = 2**27
+# The exit code of a worker whose memory has grown by more.
+OUTGROWN = 77
 ATTEMPTS = 3
-SECOND_TRIES = 32  # jobs per call, because each can take its whole deadline while no other job runs
+# Jobs per call. Each of them can take its whole deadline while no other job runs.
+SECOND_TRIES = 32
 
 
 class Workers:
@@ -68,7 +72,8 @@ class Workers:
         turns. Raises `RuntimeError` if the processes cannot be started, or die without a job.
         """
         jobs = list(jobs)
-        if self._process_id != os.getpid():  # a forked process does not have the pool's threads
+        # A forked process does not have the pool's threads.
+        if self._process_id != os.getpid():
             self._forget_pool()
         with self._turn:
             results = self._try(jobs)
@@ -94,7 +99,8 @@ class Workers:
                 }
                 for i, future in futures.items():
                     result = _result_of(future)
-                    if getattr(result, "exitcode", None) != OUTGROWN:  # the job of an outgrown worker has not begun
+                    # The job of an outgrown worker has not begun.
+                    if getattr(result, "exitcode", None) != OUTGROWN:
                         results[i] = result
             except (BrokenProcessPool, RuntimeError) as error:
                 self.stop()
@@ -186,7 +192,8 @@ _memory_at_start = 0
 def _start(warm_up: Callable[[], None], limit: int | None) -> None:
     global _memory_at_start
     for number in (signal.SIGTERM, signal.SIGPROF, signal.SIGALRM):
-        signal.signal(number, signal.SIG_DFL)  # a signal ends the process without waiting for the interpreter
+        # With the default handler, a signal ends the process without waiting for the interpreter.
+        signal.signal(number, signal.SIG_DFL)
     if limit is not None:
         import resource
 

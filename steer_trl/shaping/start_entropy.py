@@ -43,7 +43,7 @@ class StartEntropy:
         """The initial entropy, in nats per token; `None` until all `rollouts` rollouts have been added."""
         return self.value if len(self._entropies) >= self.rollouts else None
 
-    def take(self, entropy: float, is_late: bool = False) -> None:
+    def add(self, entropy: float, is_late: bool = False) -> None:
         """Add the mean entropy of a new rollout, unless `rollouts` rollouts have been added already.
 
         `entropy` is in nats per token. `is_late` means that the policy was updated before this rollout.

@@ -127,7 +127,7 @@ class RolloutShaping:
     def log_entropy(self, entropies: Tensor, mask: Tensor) -> float:
         """Log and return the mean entropy of a new rollout over all ranks, in nats. Collective."""
         entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
-        self.start.take(entropy, is_late=self._trainer.state.global_step > 0)
+        self.start.add(entropy, is_late=self._trainer.state.global_step > 0)
         start = None if self.start.is_late else self.start.value
         known = {} if start is None else {"rollout_entropy/start": start}
         append_to_log(self._trainer, {"rollout_entropy": entropy} | known)

@@ -49,7 +49,7 @@ FROM_THE_START = {
 
 def said(watch, lines, first=1, every=1):
     """(step, name) of what is said of lines that come every so many steps."""
-    alarms = [watch.take(first + number * every, line) for number, line in enumerate(lines)]
+    alarms = [watch.read_entry(first + number * every, line) for number, line in enumerate(lines)]
     return [(alarm.step, alarm.alarm) for of_line in alarms for alarm in of_line]
 
 
@@ -110,7 +110,7 @@ def test_the_text_has_numbers_and_remedy(rule):
     watch = Watch([rule])
     start = HEALTHY if rule.name in SICK else HEALTHY | FROM_THE_START[rule.name]
     lines = [start, *[start | SICK.get(rule.name, {})] * (rule.steps + 1)]
-    (alarm,) = [alarm for step, line in enumerate(lines) for alarm in watch.take(step, line)]
+    (alarm,) = [alarm for step, line in enumerate(lines) for alarm in watch.read_entry(step, line)]
     assert "{" not in alarm.text.replace("\\boxed{}", "") and ("'form'" in alarm.text) == (rule.name == "unscored")
     assert all(isinstance(value, float) and math.isfinite(value) for value in alarm.numbers.values())
     assert len(alarm.title) < 64  # as Weights & Biases wants it
@@ -146,7 +146,7 @@ def test_a_held_collapse_gets_another_remedy():
     lost = {"entropy": 0.2, "hold_entropy/target": 0.5}
     for strength, remedy in (({}, "in SteerGRPOConfig"), ({"hold_entropy/strength": 0.25}, "strength at 0.25")):
         watch = Watch([BY_NAME["collapse"]])
-        (alarm,) = [a for step in range(20) for a in watch.take(step, (lost if step else start) | strength)]
+        (alarm,) = [a for step in range(20) for a in watch.read_entry(step, (lost if step else start) | strength)]
         assert remedy in alarm.text and (f"hold_entropy={LEVEL}" in alarm.text) == (not strength)
 
 
@@ -178,7 +178,7 @@ def test_idle_clip_cov_names_its_bounds():
     for dropped, named in ((0.0, "clip_cov_lower"), (1e-6, "steer_lambda_min"), (None, "steer_lambda_min")):
         watch = Watch()
         lines = [idle | {"clip_cov/dropped": dropped}] * 30
-        texts = [alarm.text for step, line in enumerate(lines) for alarm in watch.take(step, line)]
+        texts = [alarm.text for step, line in enumerate(lines) for alarm in watch.read_entry(step, line)]
         assert len(texts) == 1 and named in texts[0]
 
 
@@ -191,7 +191,7 @@ def test_a_method_that_rests_is_not_idle():
 def test_evaluation_lines_and_invalid_numbers_are_ignored():
     watch = Watch()
     for line in ({"eval_entropy": 0.1}, {"train_runtime": 3.0}, {"entropy": math.nan}, {"entropy": None}, {}):
-        assert watch.take(1, line) == []
+        assert watch.read_entry(1, line) == []
     assert watch.state_dict() == {}
 
 
@@ -206,7 +206,7 @@ def test_never_twice_in_an_episode(values, steps, thresholds):
     last = math.nan
     for step, value in enumerate(values):
         last = value if math.isfinite(value) else last
-        fired = bool(watch.take(step, {"entropy": value}))
+        fired = bool(watch.read_entry(step, {"entropy": value}))
         back = back or rule.has_recovered(last)
         held = held + 1 if rule.holds(last) else 0
         assert fired == (back and held > steps)

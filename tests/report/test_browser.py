@@ -60,7 +60,7 @@ def requested(browser):
 def page(tmp_path_factory):
     """A run that falls, with an alarm, and a held one that is shorter; both longer than a curve has points."""
     folder = tmp_path_factory.mktemp("runs")
-    alarm(write_run(folder / "grpo", steps=1500, method="none", looks=(60,)), 300)
+    alarm(write_run(folder / "grpo", steps=1500, method="none", token_steps=(60,)), 300)
     write_held(folder / LONG, steps=1000)
     dice = random.Random(0)
     for step in (1, 400):
@@ -164,19 +164,19 @@ def test_nothing_of_a_hostile_folder_runs(browser, tmp_path):
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
 def test_a_sweep_is_compared_and_drawn(browser, tmp_path, width, height):
     for name, shift in (("grpo", 0.0), ("held", 0.2)):
-        folder = write_run(tmp_path / name, steps=3, looks=())
+        folder = write_run(tmp_path / name, steps=3, token_steps=())
         for temperature in (0.5, 1.0, 1.5):
             drawn = SETTINGS | {"sampling": {"temperature": temperature, "top_p": 1.0}}
             write_evaluation(folder / f"_eval/t{temperature}", [0.6 + shift - temperature / 4] * 47, settings=drawn)
     open_page(browser, report.write([tmp_path], tmp_path / "report.html"), width, height)
-    carrying = browser.execute_script("return DATA.comparisons[0].carrying")
+    main = browser.execute_script("return DATA.comparisons[0].main")
     sentence = browser.find_element(By.CSS_SELECTOR, "#comparison .verdict").text
-    for row in carrying:
+    for row in main:
         numbers = [f"{100 * row[side]:.1f} %" if row["metric"][0] in "pa" else f"{row[side]:.2f}" for side in "ba"]
         verdict = row["verdict"] if row["verdict"] in ("higher", "lower") else "no difference seen"
         assert f"{numbers[0]} instead of {numbers[1]}, {verdict}" in sentence
     shown = browser.find_elements(By.CSS_SELECTOR, "#comparison tbody tr")
-    assert sum(row.is_displayed() for row in shown) == len(carrying) + 1  # the others are folded
+    assert sum(row.is_displayed() for row in shown) == len(main) + 1  # the others are folded
     section = browser.find_element(By.ID, "frontier")
     assert len(section.find_elements(By.CSS_SELECTOR, "polyline")) == 2
     picture = section.find_element(By.CSS_SELECTOR, "svg")

@@ -21,7 +21,7 @@ def metrics(folder):
 
 
 def write_evaluated(folder, skill=SKILL, steps=(0, 20), seed=0, samplings=("",), **settings):
-    write_run(folder, steps=20, seed=seed, looks=(), **settings)
+    write_run(folder, steps=20, seed=seed, token_steps=(), **settings)
     for step in steps:
         for name in samplings:
             temperature = 0.25 if name == "papers" else 1.0
@@ -55,9 +55,9 @@ def test_runs_are_compared_as_the_command_does(tmp_path):
     expected = {(f"a {one['sampling']}", one["metric"]): one for one in expected}
     (pair,) = page_data(find_runs([tmp_path]))["comparisons"]
     assert (pair["name"], pair["steps"], pair["a"], pair["b"]) == ("benchmarks", [20, 20], 0, 1)
-    rows = pair["carrying"] + pair["others"]
+    rows = pair["main"] + pair["others"]
     # The temperature of the training comes first: t1, not papers.
-    assert [(row["label"], row["metric"]) for row in pair["carrying"]] == [
+    assert [(row["label"], row["metric"]) for row in pair["main"]] == [
         ("a t1", name) for name in ("pass@4", "avg@4", "distinct@4")
     ]
     assert len(rows) == 8
@@ -69,7 +69,7 @@ def test_runs_are_compared_as_the_command_does(tmp_path):
 
 def test_folders_of_one_name_are_compared(tmp_path):
     for name, shift in (("a", 0.0), ("b", 0.1), ("c", 0.2)):
-        write_evaluation(write_run(tmp_path / name, steps=3, looks=()) / "_eval", SKILL + shift)
+        write_evaluation(write_run(tmp_path / name, steps=3, token_steps=()) / "_eval", SKILL + shift)
     write_evaluation(tmp_path / "a/_alone", SKILL)
     write_evaluated(tmp_path / "d")
     write_evaluated(tmp_path / "e")
@@ -83,9 +83,9 @@ def test_folders_of_one_name_are_compared(tmp_path):
 
 def test_other_problems_are_not_compared(tmp_path):
     for name, skill in (("a", SKILL), ("b", SKILL[:50])):
-        write_evaluation(write_run(tmp_path / name, steps=3, looks=()) / "_eval", skill)
+        write_evaluation(write_run(tmp_path / name, steps=3, token_steps=()) / "_eval", skill)
     (pair,) = page_data(find_runs([tmp_path]))["comparisons"]
-    assert "same problems" in pair["refused"] and "carrying" not in pair
+    assert "same problems" in pair["refused"] and "main" not in pair
 
 
 @pytest.mark.parametrize("name", ["completions.jsonl", "summary.json", "settings.json"])
@@ -98,14 +98,14 @@ def test_an_unreadable_evaluation_does_no_harm(tmp_path, name, kind):
         path.unlink() if kind is None else path.write_text(kind)
     data = page_data(find_runs([tmp_path]))
     json.dumps(data, allow_nan=False)
-    assert {pair["name"] for pair in data["comparisons"] if pair["b"] == 2 and pair["carrying"]} == {
+    assert {pair["name"] for pair in data["comparisons"] if pair["b"] == 2 and pair["main"]} == {
         "_eval",
         "benchmarks",
     }
 
 
 def write_swept(folder, seed=0, temperatures=(1.5, 0.5), **named):
-    write_run(folder, steps=3, looks=(), seed=seed, **named)
+    write_run(folder, steps=3, token_steps=(), seed=seed, **named)
     for temperature in temperatures:
         drawn = SETTINGS | {"sampling": {"temperature": temperature, "top_p": 1.0}}
         write_evaluation(folder / f"_eval/t{temperature:g}", SKILL / (1 + temperature), seed, drawn)

@@ -44,7 +44,7 @@ def test_a_run_may_contain_the_pages_placeholders(tmp_path):
 
 
 def test_the_command_writes_the_page(tmp_path, capsys):
-    folder = write_run(tmp_path / "run", steps=5, looks=())
+    folder = write_run(tmp_path / "run", steps=5, token_steps=())
     alarm(folder, 3)
     main(["report", str(folder), "-o", str(tmp_path / "pages/report.html")])
     said = capsys.readouterr().out
@@ -57,7 +57,7 @@ def test_the_command_writes_the_page(tmp_path, capsys):
 @pytest.mark.parametrize("output", ["run", "pages/", "run/_logs/metrics.jsonl", "notes.txt"])
 def test_only_an_older_page_is_overwritten(tmp_path, monkeypatch, capsys, output):
     monkeypatch.chdir(tmp_path)
-    write_run(tmp_path / "run", steps=2, looks=())
+    write_run(tmp_path / "run", steps=2, token_steps=())
     (tmp_path / "notes.txt").write_text("mine")
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
     with pytest.raises(SystemExit) as ended:

@@ -13,7 +13,7 @@ from support.run_folders import SCRIPT, completion, write_held, write_hostile, w
 from steer_trl import runlog
 from steer_trl.report.data import find_budget, page_data, thin_curve
 from steer_trl.report.read import NoRun, find_runs
-from steer_trl.report.tokens import LONGEST, ROOM, select_looks
+from steer_trl.report.tokens import LONGEST, ROOM, select_token_steps
 
 
 def read_one(folder):
@@ -25,10 +25,10 @@ def test_a_run_of_this_package(tmp_path):
     run = read_one(write_run(tmp_path / "run"))
     assert (run.name, run.last_step, run.max_steps, run.notes) == ("run", 60, 60, [])
     assert list(run.curves["reward"]) == list(range(1, 61)) and run.curves["reward"][30] == 0.5
-    assert [step for step, _ in run.looks] == [1, 30, 60]
+    assert [step for step, _ in run.token_steps] == [1, 30, 60]
     data = page_data([run])
     assert data["runs"][0]["status"] == "finished"
-    group = data["runs"][0]["looks"][0]["groups"][1]
+    group = data["runs"][0]["token_steps"][0]["groups"][1]
     assert group["prompt"] == "prompt 1" and len(group["completions"]) == 4
     drawn = {line["key"] for panel in data["panels"] for line in panel["keys"]}
     assert {"entropy", "eval_sums_pass@4", "quadrants/positive_expected"} <= drawn
@@ -36,7 +36,7 @@ def test_a_run_of_this_package(tmp_path):
 
 
 def test_an_unfinished_run_is_shown_so_far(tmp_path):
-    folder = write_run(tmp_path / "run", steps=10, looks=())
+    folder = write_run(tmp_path / "run", steps=10, token_steps=())
     path = folder / "_logs/metrics.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:5]) + '{"step": 6, "rewa')
     run = read_one(folder)
@@ -51,7 +51,7 @@ def test_a_run_of_plain_trl(tmp_path, where):
     (tmp_path / "run/checkpoint-9").mkdir()  # a save that was interrupted
     run = read_one(tmp_path / "run")
     assert run.curves["entropy"] == {1: 1, 2: 1 / 2, 3: 1 / 3, 4: 1 / 4}
-    assert (run.max_steps, run.description, run.looks) == (100, {}, [])
+    assert (run.max_steps, run.description, run.token_steps) == (100, {}, [])
     assert page_data([run])["runs"][0]["status"] == ""  # such a log has no times
 
 
@@ -66,7 +66,7 @@ def test_a_checkpoint_supplies_the_beginning_of_the_log(tmp_path):
 
 def test_a_folder_of_runs_and_equal_names(tmp_path):
     for name in ("a/run", "b/run", "b/other"):
-        write_run(tmp_path / name, steps=3, looks=())
+        write_run(tmp_path / name, steps=3, token_steps=())
     assert [run.name for run in find_runs([tmp_path / "a", tmp_path / "b"])] == ["a/run", "other", "b/run"]
 
 
@@ -92,7 +92,7 @@ def test_a_hostile_folder_is_read(tmp_path):
     assert run.last_step == 22 and run.curves["reward"][22] == 0.5 and 21 not in run.curves["reward"]
     data = page_data([run])
     json.dumps(data, allow_nan=False)
-    (look,) = data["runs"][0]["looks"]
+    (look,) = data["runs"][0]["token_steps"]
     assert look["groups"][0]["completions"][0]["texts"][0] == SCRIPT == look["groups"][0]["prompt"]
     assert len(data["runs"][0]["notes"]) >= 3
 
@@ -130,19 +130,19 @@ def test_the_budget_that_ends_the_run(tmp_path, entries, about, expected):
 
 @pytest.mark.parametrize(("runs", "shown"), [(1, 20), (5, 4), (40, 2)])
 def test_looks_are_spread_over_the_run(tmp_path, runs, shown):
-    run = read_one(write_run(tmp_path / "run", steps=50, looks=range(1, 51)))
-    steps = [look["step"] for look in select_looks(run, runs)]
+    run = read_one(write_run(tmp_path / "run", steps=50, token_steps=range(1, 51)))
+    steps = [look["step"] for look in select_token_steps(run, runs)]
     assert steps[0] == 1 and steps[-1] == 50 and len(steps) == shown
     assert max(b - a for a, b in pairwise(steps)) <= 50 / (shown - 1) + 1
     assert f"{shown} of 50" in run.notes[0]
 
 
 def test_a_look_at_long_completions_is_cut(tmp_path):
-    folder = write_run(tmp_path / "run", looks=())
+    folder = write_run(tmp_path / "run", token_steps=())
     for place in range(32):
         line = completion(1, place, random.Random(0), texts=["word "] * 1024) | {"group": place // 16}
         runlog.append(folder, line, "tokens/step-00000001.jsonl")
-    (look,) = select_looks(read_one(folder), 1)
+    (look,) = select_token_steps(read_one(folder), 1)
     (group,) = look["groups"]
     sizes = {(len(c["texts"]), len(c["weight"]), c["tokens"]) for c in group["completions"]}
     assert look["more"] and len(group["completions"]) == ROOM // LONGEST and sizes == {(LONGEST, LONGEST, 1024)}
@@ -150,10 +150,10 @@ def test_a_look_at_long_completions_is_cut(tmp_path):
 
 def test_a_long_token_and_prompt_are_cut(tmp_path):
     """As a file of another program may hold, or a tokenizer of bytes that never ends a letter."""
-    folder = write_run(tmp_path / "run", looks=())
+    folder = write_run(tmp_path / "run", token_steps=())
     line = completion(1, 0, random.Random(0), texts=["short", "x" * 2_000_000, "z"])
     runlog.append(folder, line | {"prompt": "y" * 3_000_000}, "tokens/step-00000001.jsonl")
-    (look,) = select_looks(read_one(folder), 1)
+    (look,) = select_token_steps(read_one(folder), 1)
     (group,) = look["groups"]
     (shown,) = group["completions"]
     assert len(shown["texts"]) == 3 and shown["texts"][::2] == ["short", "z"] and shown["texts"][1].startswith("xxx")

@@ -26,7 +26,7 @@ def held(name, **settings):
 
 def begin(hold, *entropies, progress=0.0):
     for entropy in entropies:
-        hold.start.take(entropy)
+        hold.start.add(entropy)
         hold.on_rollout(entropy, progress)
 
 

@@ -184,10 +184,12 @@ def is_rounded(printed, numbers):
 MIXTURE = "baseline mixed with the start"
 BLOCKS = {
     "long": [("dial 0.5", "dial 0.8", "C2 0.65", "F-GRPO", "placebo 0.65")],
-    "short": [
-        ("baseline", "dial 0.5", "dial 0.65", "dial 0.8", "dial 0.95"),
-        ("C2 0.65", "C2 shuffled 0.65", "REPO-R 0.65", "entropy change 0.65", "entropy bonus 0.65", "KL to the start"),
-        ("F-GRPO", "F-GRPO, W 1.25", "MaxRL", "MaxRL 0.65", "pass@4"),
+    "short": [("baseline", "dial 0.5", "dial 0.65", "dial 0.8", "dial 0.95")],
+    "short-again": [
+        (
+            *("baseline", "dial 0.65", "C2 0.65", "C2 shuffled 0.65", "REPO-R 0.65", "entropy change 0.65"),
+            *("entropy bonus 0.65", "KL to the start", "F-GRPO", "F-GRPO, W 1.25", "MaxRL", "MaxRL 0.65", "pass@4"),
+        )
     ],
 }
 """Arms that count only from starts that have all of them."""
@@ -259,7 +261,7 @@ def check(page, folder):
                 found = regime.differences(arm, "baseline", starts, i)
                 compare(f"{name}, {arm}, {table[0][i + 2]}", rows[arm][i + 2], interval(found))
 
-    long, short = Regime(folder / "long"), Regime(folder / "short")
+    long, short, again = (Regime(folder / name) for name in ("long", "short", "short-again"))
     starts = long.starts("dial 0.65", "baseline")
     if starts:
         table, whole = tables(page, "The registered comparison")
@@ -275,7 +277,7 @@ def check(page, folder):
     for (name, regime), table in zip(regimes.items(), lists, strict=True):
         starts = regime.starts("baseline", *levels[name])
         compare_rows(name, regime, table, starts, ("start", *levels[name]))
-    regimes = {name: one for name, one in (("long", long), ("short", short)) if one.starts("baseline")}
+    regimes = {one.folder.name: one for one in (long, short, again) if one.starts("baseline")}
     for (name, regime), table in zip(regimes.items(), tables(page, "Mixtures with the start"), strict=True):
         for row in table[2:]:
             starts = regime.starts(row[0], "baseline")
@@ -301,27 +303,26 @@ def check(page, folder):
                 bounds = [middle - half[0], middle + half[0]] if half else []
                 printed = row[column].partition(", not")[0]
                 compare(f"{name}, {row[0]}, tries for {k}", printed, [middle, *bounds])
-    regimes = {"long": long, "short": short}
-    check_against(page, regimes, compare)
-    check_one_table(page, short, compare)
+    check_against(page, long, again, compare)
+    check_one_table(page, again, compare)
     check_temperatures(page, long, compare)
     return wrong, equal
 
 
-def check_against(page, regimes, compare):
+def check_against(page, long, again, compare):
     """Check the tables that compare arms with one other arm."""
-    for heading, name in (("How it is held", "long"), ("Difficulty", "short")):
+    headings = ("How it is held", long), ("Difficulty", again), ("Hands and difficulty against the baseline", again)
+    for heading, regime in headings:
         for table in tables(page, heading):
             than = table[0][3].partition(" less ")[2]
             if table[0][3].startswith("one try"):
-                regime = regimes[name]
                 for row in table[2:]:
                     starts = regime.starts(row[0], than)
                     for i, printed in enumerate(row[3:]):
                         found = regime.differences(row[0], than, starts, i)
                         compare(f"{heading}, {row[0]}, {table[0][i + 3]}", printed, interval(found))
             else:
-                check_hands(table, regimes["short" if than == "C2 0.65" else "long"], than, compare)
+                check_hands(table, again if than == "C2 0.65" else long, than, compare)
 
 
 def check_hands(table, regime, than, compare):

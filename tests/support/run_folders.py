@@ -9,7 +9,7 @@ from steer_trl import runlog
 SCRIPT = "</script><script>window.ran = true</script><img src=x onerror='window.ran = true'>"
 
 
-def write_run(folder, steps=60, seed=0, method="stare", looks=(1, 30, 60), **settings):
+def write_run(folder, steps=60, seed=0, method="stare", token_steps=(1, 30, 60), **settings):
     """Write the folder of a run; return it."""
     dice = random.Random(f"{seed} {method}")
     settings = {"learning_rate": 1e-6, "seed": seed, "output_dir": str(folder)} | settings
@@ -25,7 +25,7 @@ def write_run(folder, steps=60, seed=0, method="stare", looks=(1, 30, 60), **set
         if step % 20 == 0:
             runlog.append(folder, {"step": step, "eval_sums_avg@4": 0.4, "eval_sums_pass@4": 0.6})
     runlog.append(folder, {"step": steps, "train_runtime": 10.0})
-    for step in looks:
+    for step in token_steps:
         for place in range(8):
             runlog.append(folder, completion(step, place, dice), f"tokens/step-{step:08d}.jsonl")
     return folder
@@ -75,7 +75,7 @@ def write_state(folder, steps, log_history=None):
 def write_hostile(folder):
     """A folder whose texts are a script, and whose files something has written to pieces."""
     dice = random.Random(0)
-    write_run(folder, steps=20, looks=(), evil=SCRIPT, **{SCRIPT: "key", "deep": [[[SCRIPT]]]})
+    write_run(folder, steps=20, token_steps=(), evil=SCRIPT, **{SCRIPT: "key", "deep": [[[SCRIPT]]]})
     with (folder / "_logs/metrics.jsonl").open("ab") as file:
         file.write(b'\xff\xfe\x00binary\n{"step": 21, "reward": NaN, "entropy": 1e999}\n' + b"[" * 100_000 + b"\n")
         file.write(b'{"step": ' + b"9" * 5000 + b"}\n")

@@ -26,7 +26,7 @@ def start(**fields):
 def taken(one, *entropies):
     found = []
     for entropy in entropies:
-        one.take(entropy)
+        one.add(entropy)
         found.append(one.value)
     return found
 
@@ -51,7 +51,7 @@ def test_rollouts_without_an_entropy_are_not_counted(entropy):
 
 def test_it_continues_from_its_state():
     whole, first, second = start(), start(), start()
-    first.take(0.8, is_late=True)
+    first.add(0.8, is_late=True)
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     assert taken(second, 0.6, 0.4, 0.2, 0.1) == taken(whole, 0.8, 0.6, 0.4, 0.2, 0.1)[1:]
     assert second.is_late and not whole.is_late
@@ -119,7 +119,7 @@ def test_all_that_compare_with_it_read_the_same(lines, expected, tmp_path):
     assert start_entropy(lines) == expected
     watch, story = Watch(), LogFormatter()
     for step, line in enumerate(lines, 1):
-        watch.take(step, line)
+        watch.read_entry(step, line)
         text = story.line(line, TrainerState(global_step=step, max_steps=3))
         runlog.append(tmp_path / "run", {"step": step} | line)
     assert watch.state_dict()["numbers"][START] == expected

@@ -235,7 +235,7 @@ class Stare(Shaper[StareOptions]):
 
     def on_rollout(self, entropy: float) -> None:
         """Set a relative target at the first rollout, then update the gate and the factors W and M."""
-        self.start.take(entropy)
+        self.start.add(entropy)
         self._set_target()
         self.controller.update(entropy)
 
