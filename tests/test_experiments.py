@@ -10,7 +10,7 @@ import yaml
 from support import ROOT, dial_recomputed
 from support.processes import run as run_process
 
-from experiments.dial import analysis, page, plan, runs
+from experiments.dial import analysis, page, pilots, plan
 from experiments.lab.published import read_published
 
 PAGES = {"page": "results.md", "confirm": "results2.md"}
@@ -71,8 +71,8 @@ def test_intervals_and_holm_are_those_of_the_book():
 
 
 def test_the_coefficient_is_interpolated_over_its_logarithm():
-    assert runs.chosen_coefficient({0.01: 0.45, 0.03: 0.6, 0.1: 0.8}) == pytest.approx(0.041)  # a quarter of the way
-    assert runs.chosen_coefficient({0.01: 0.2, 0.03: 0.3, 0.1: 0.4}) == 0.1
+    assert pilots.chosen_coefficient({0.01: 0.45, 0.03: 0.6, 0.1: 0.8}) == pytest.approx(0.041)  # a quarter of the way
+    assert pilots.chosen_coefficient({0.01: 0.2, 0.03: 0.3, 0.1: 0.4}) == 0.1
 
 
 @pytest.mark.parametrize(
@@ -147,3 +147,8 @@ def test_a_run_of_the_dial_leaves_one_file(tmp_path):
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     run_process(*words, "--workers", 1, folder=tmp_path, PYTHONPATH=str(ROOT))
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    start = tmp_path / "out/long/start-start41.json"
+    start.write_text(json.dumps(json.loads(start.read_text()) | {"weights": "of another machine"}))
+    files[0].unlink()
+    failed = run_process(*words, "--workers", 1, folder=tmp_path, PYTHONPATH=str(ROOT), check=False)
+    assert failed.returncode and "is of another model than" in failed.stderr and not files[0].exists()

@@ -12,9 +12,9 @@ from pathlib import Path
 from experiments.dial import analysis
 from experiments.dial.analysis import TRIES, Interval, Run, best, best_mixture, frontier, mixture_frontier, over_starts
 from experiments.dial.picture import draw
+from experiments.dial.pilots import HELD, chosen_coefficient, read_ends
 from experiments.dial.plan import jobs_of, read_plan
 from experiments.dial.regime import START, Regime
-from experiments.dial.runs import HELD
 from experiments.lab.runs import ROOT
 from experiments.lab.tables import markdown_table
 
@@ -432,7 +432,9 @@ def pilots(folder: Path) -> str:
             entropy = f"{analysis.entropy_share(run):.2f}" if "rollouts" in run.record else ""
             row = [regime, run.record["arm"], entropy, *(f"{one:.1f}" for one in (*solved, sum(solved) / len(solved)))]
             rows.append(row)
-    return markdown_table(["regime", "run", "entropy at the end", *map(str, TRIES), "F"], rows)
+    table = markdown_table(["regime", "run", "entropy at the end", *map(str, TRIES), "F"], rows)
+    ends = read_ends(folder / "pilot-short")
+    return f"{table}\n\nThe coefficient of the KL penalty that follows: {chosen_coefficient(ends)}." if ends else table
 
 
 def tables(folder: Path) -> dict[str, str]:

@@ -9,8 +9,6 @@ from typing import Any
 import yaml
 
 PLAN = Path(__file__).with_name("plan.yaml")
-OF_THE_PILOT = "of the pilot"
-"""Stands for the value of a setting that a pilot chooses by a rule of the protocol."""
 
 
 @dataclass(frozen=True)

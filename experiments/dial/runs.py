@@ -1,7 +1,7 @@
 """Runs one job of the plan: makes its start model, trains, evaluates, and publishes one file."""
 
+import hashlib
 import json
-import math
 import shutil
 import subprocess
 import sys
@@ -11,20 +11,15 @@ from typing import Any
 
 import yaml
 
-from experiments.dial.plan import OF_THE_PILOT, Job, file_name
+from experiments.dial.plan import Job, file_name
 from experiments.evidence.records import counts_by_sampling, publish
 from experiments.lab import Experiment
 from experiments.lab.countdown import COUNTDOWN
-from experiments.lab.published import entropies_of
 from experiments.lab.runs import TEST, TEST_RECIPE, environment
 from steer_trl.evaluation.folders import read_evaluations
 from steer_trl.exceptions import CannotContinueError
 from steer_trl.trainer.checkpoint import read_state
 
-KL_ARMS = {0.01: "KL 0.01", 0.03: "KL 0.03", 0.1: "KL 0.1"}
-"""Maps the pilot's coefficients of the KL penalty to their arms."""
-HELD = 0.65
-"""The final entropy for which the coefficient is chosen, as a share of the initial entropy."""
 CHECKPOINTS = "_checkpoints"
 
 
@@ -54,17 +49,16 @@ class Runs:
             return
         experiment = self._experiment(job)
         self._make_start(job, experiment)
-        settings = self._with_chosen(job)
         name = f"{job.arm}, to the end" if job.continues else job.arm
         if job.keeps_checkpoints:
             name += ", with its checkpoints"
         if job.continues:
-            self._continue(experiment, job, name, settings)
-        experiment.train(name, settings)
+            self._continue(experiment, job, name)
+        experiment.train(name, job.settings)
         more: dict[str, Any] = {"regime": job.regime, "block": job.block, "start_steps": job.start_steps}
         if job.checkpoint_evaluation:
             more["checkpoints"] = self._evaluate_checkpoints(experiment, job, name)
-        publish(self.path(job), experiment, name, job.arm, job.start, settings, more)
+        publish(self.path(job), experiment, name, job.arm, job.start, job.settings, more)
 
     def _experiment(self, job: Job) -> Experiment:
         return Experiment(
@@ -78,29 +72,32 @@ class Runs:
         )
 
     def _make_start(self, job: Job, experiment: Experiment) -> None:
-        """Make, evaluate and publish the start model, while other workers that need it wait."""
+        """Make, evaluate and publish the start model, while other workers that need it wait.
+
+        Raises:
+            `CannotContinueError`: the published start is another model. The same seed gives other weights on another
+                kind of processor, and runs from different models cannot be paired.
+        """
         with self._locks.setdefault(experiment.output_dir, Lock()):
             path = self.published / job.folder / file_name("start", job.start)
             experiment.make_start()
+            weights = digest_weights(Path(experiment.start))
             if not path.exists():
-                more = {"regime": job.regime, "start_steps": job.start_steps}
+                more = {"regime": job.regime, "start_steps": job.start_steps, "weights": weights}
                 publish(path, experiment, "start", "start", more=more)
+            elif json.loads(path.read_text()).get("weights", weights) != weights:
+                raise CannotContinueError(
+                    f"{path} is of another model than {experiment.start}. Was it made on another machine? Publish the "
+                    "runs from this start to a folder of their own."
+                )
 
-    def _with_chosen(self, job: Job) -> dict[str, Any]:
-        """Return the settings of a job, including those that a pilot chooses."""
-        if job.settings["beta"] != OF_THE_PILOT:
-            return job.settings
-        folder = self.published / f"pilot-{job.regime}"
-        ends = {beta: entropy_at_end(folder / file_name(arm, 40)) for beta, arm in KL_ARMS.items()}
-        return job.settings | {"beta": chosen_coefficient(ends)}
-
-    def _continue(self, experiment: Experiment, job: Job, name: str, settings: dict[str, Any]) -> None:
+    def _continue(self, experiment: Experiment, job: Job, name: str) -> None:
         """Copy the shorter run if it is still on the disk, so that training continues from its last checkpoint."""
         folder, shorter = experiment.folder(name), experiment.folder(job.arm)
         if folder.exists() or not checkpoints_of(shorter):
             return
         shutil.copytree(shorter, folder, ignore=shutil.ignore_patterns(TEST, CHECKPOINTS))
-        recipe = experiment.recipe(name, settings)
+        recipe = experiment.recipe(name, job.settings)
         (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))
 
     def _evaluate_checkpoints(self, experiment: Experiment, job: Job, name: str) -> list[dict[str, Any]]:
@@ -128,6 +125,11 @@ class Runs:
         for path in checkpoints_of(run)[:-1]:
             shutil.rmtree(path)
         return records
+
+
+def digest_weights(model: Path) -> str:
+    """Return a digest of a saved model's weights, in 16 hexadecimal digits."""
+    return hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()[:16]
 
 
 def evaluate(recipe: dict[str, Any], path: Path) -> None:
@@ -158,32 +160,6 @@ def first_problems(experiment: Experiment, split: str, count: int) -> Path:
     path = source.with_name(f"{split}-first-{count}.jsonl")
     path.write_text("".join(source.read_text().splitlines(keepends=True)[:count]))
     return path
-
-
-def entropy_at_end(path: Path) -> float:
-    """Return the mean entropy of a published run's last fifth of rollouts, divided by that of its first four."""
-    rollouts = json.loads(path.read_text())["rollouts"]
-    entropies = [one for one in entropies_of(rollouts) if one is not None]
-    last = entropies[-max(1, len(entropies) // 5) :]
-    return (sum(last) / len(last)) / (sum(entropies[:4]) / 4)
-
-
-def chosen_coefficient(ends: dict[float, float], target: float = HELD) -> float:
-    """Return the coefficient with which the entropy ends at `target`, rounded to two digits.
-
-    It is interpolated linearly in the logarithm of the coefficient. Outside the range of the coefficients that were
-    tried, it is the nearest one.
-    """
-    coefficients = sorted(ends)
-    below = [one for one in coefficients if ends[one] <= target]
-    above = [one for one in coefficients if ends[one] > target]
-    if not below or not above:
-        chosen = coefficients[0] if not below else coefficients[-1]
-    else:
-        low, high = max(one for one in below if one < max(above)), min(one for one in above if one > min(below))
-        share = (target - ends[low]) / (ends[high] - ends[low])
-        chosen = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
-    return float(f"{chosen:.2g}")
 
 
 def describe(job: Job, runs: Runs) -> str:
