@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from steer_trl.system import write_whole
+from steer_trl.system import write_text_whole
 
 LOGS, RUN, METRICS, ALARMS, TOKENS = "_logs", "run.json", "metrics.jsonl", "alarms.jsonl", "tokens"
 SCHEMA = 1
@@ -76,7 +76,7 @@ def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> 
     resumed = [*(earlier if isinstance(earlier, list) else []), {"step": step, "time": now}] if step else []
     run = {"schema_version": SCHEMA, "started": before.get("started", now), "resumed": resumed, **description}
     text = json.dumps(as_json(run), indent=1)
-    write_whole(folder / RUN, lambda path: path.write_text(text, encoding="utf-8"))
+    write_text_whole(folder / RUN, text)
 
 
 def lines(path: Path) -> Iterator[dict[str, Any] | None]:
@@ -147,4 +147,4 @@ def _cut(path: Path, step: int) -> None:
     if path.exists():
         kept = [entry for entry in lines(path) if entry is not None and step_of(entry) <= step]
         text = "".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in kept)
-        write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+        write_text_whole(path, text)

@@ -26,6 +26,11 @@ def write_whole(path: Path, save: Callable[[Path], Any]) -> None:
         raise
 
 
+def write_text_whole(path: Path, text: str) -> None:
+    """Write a text file, so that `path` never holds an incomplete file."""
+    write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
 def find_versions(packages: Iterable[str]) -> dict[str, str]:
     """Return the version of each of the `packages` that is installed."""
     found = {}

@@ -19,7 +19,7 @@ from experiments.lab.results import COLUMNS, Result, packed
 from experiments.lab.runs import COMMITS
 from steer_trl import runlog
 from steer_trl.evaluation.folders import Evaluation
-from steer_trl.system import write_whole
+from steer_trl.system import write_text_whole
 
 OF_ROLLOUT = (
     *("rollout_entropy", "generated_tokens", "reward", "frac_reward_zero_std", "completions/mean_length"),
@@ -102,7 +102,7 @@ def _processor() -> str:
 def write_record(path: Path, record: dict[str, Any]) -> None:
     """Write a record to a file, which is never left half written."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda partial: partial.write_text(json.dumps(record, separators=(",", ":")) + "\n"))
+    write_text_whole(path, json.dumps(record, separators=(",", ":")) + "\n")
 
 
 def _public(settings: dict[str, Any]) -> dict[str, Any]:

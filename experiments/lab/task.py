@@ -3,11 +3,10 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from steer_trl.system import write_whole
+from steer_trl.system import write_text_whole
 
 SPLITS = ("train", "validation", "test")
 """The splits for training, for choosing (settings, a learning rate, when to stop), and for the final evaluation."""
@@ -45,4 +44,4 @@ class Task:
             text = "".join(json.dumps(row) + "\n" for row in rows)
             path = folder / f"{split}.jsonl"
             if not path.exists() or path.read_text() != text:
-                write_whole(path, partial(Path.write_text, data=text))
+                write_text_whole(path, text)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.system import write_whole
+from steer_trl.system import write_text_whole
 
 SETTINGS, COMPLETIONS, SUMMARY = "settings.json", "completions.jsonl", "summary.json"
 
@@ -116,7 +116,7 @@ class Records:
 
     def _write(self, name: str, text: str) -> Path:
         path = self.folder / name
-        write_whole(path, lambda partial: partial.write_text(text))
+        write_text_whole(path, text)
         return path
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
-from steer_trl.system import write_whole
+from steer_trl.system import write_text_whole
 from steer_trl.validation import refuse
 
 DOCTYPE = b"<!DOCTYPE html>"
@@ -67,7 +67,7 @@ def write(runs: Sequence[str | Path], path: str | Path = "report.html") -> Path:
     page = html(runs)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda partial: partial.write_text(page, encoding="utf-8"))
+    write_text_whole(path, page)
     return path
 
 

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.system import write_whole
+from steer_trl.system import write_text_whole, write_whole
 from steer_trl.trainer.sampling.resample import Resampling
 from steer_trl.trainer.saved import ROLLOUT_FILE, STATE_FILE, read_state, read_tensors
 from steer_trl.trainer.trl import (
@@ -73,7 +73,7 @@ class Checkpoints(TrainerCallback):
         if trainer.args.should_save:
             progress = {"micro_batches": done, "per_rollout": steps_per_rollout(trainer)}
             text = json.dumps({PROGRESS: progress, SETTINGS: _find_geometry(trainer), **states}, indent=2)
-            write_whole(folder / STATE_FILE, lambda path: path.write_text(text))
+            write_text_whole(folder / STATE_FILE, text)
         if done % steps_per_rollout(trainer):
             rollout = micro_batches_of_rollout(trainer)
             write_whole(folder / _rollout_name(trainer), lambda path: torch.save(rollout, path))
