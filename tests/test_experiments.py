@@ -112,7 +112,11 @@ def test_another_script_reads_every_table_of_arms(tmp_path):
             write(tmp_path / "short-again", arm, start, lambda split, sampling, share=share: share, rollouts=held)
     text = page.page(tmp_path)
     assert dial_recomputed.check(text, tmp_path)[0] == []
-    headings = ["How it is held", "Difficulty", "Hands and difficulty against the baseline"]
+    headings = [
+        "How it is held",
+        "Difficulty",
+        "Ways to hold the entropy and weights by difficulty, against the baseline",
+    ]
     for heading in (*headings, "Every method at its authors' constants"):
         before, after = text.split(f"\n## {heading}\n")
         text = f"{before}\n## {heading}\n" + re.sub(r"\| ([+-])(\d)", r"| \g<1>1\2", after, count=1)

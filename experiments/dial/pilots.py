@@ -14,7 +14,7 @@ HELD = 0.65
 
 
 def read_ends(folder: Path) -> dict[float, float]:
-    """Return the final entropy of each coefficient that was tried, as a share of the initial entropy."""
+    """Return the final entropy for each coefficient that was tried, as a share of the initial entropy."""
     paths = {beta: folder / file_name(arm, 40) for beta, arm in KL_ARMS.items()}
     return {beta: entropy_at_end(path) for beta, path in paths.items() if path.exists()}
 

@@ -80,7 +80,7 @@ def run(args: EvalArguments) -> dict[str, Any]:
         sampling = args.ways_to_draw[name]
         folder = Path(args.output_dir, name)
         records = Records(folder, settings, args.overwrite) if state.is_main_process else None
-        # `__post_init__` has replaced `None`.
+        # `EvalArguments.__post_init__` has set a number.
         assert args.batch_size is not None
         desc = f"Evaluating {name}".strip()
         entries = evaluate(benchmarks, generator, judge, sampling, args.batch_size, records, desc)

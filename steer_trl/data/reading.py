@@ -48,7 +48,7 @@ def read_rows(
         dataset = exact or load_dataset(**arguments)
     except (ValueError, StopIteration, OSError, DatasetsError) as error:
         reasons = [" ".join(str(one).split()).rstrip(".") for one in (error, error.__cause__) if one]
-        # The file is empty.
+        # Both mean that the file is empty.
         if isinstance(error, StopIteration) or "corresponds to no data" in reasons[0]:
             raise InvalidValueError(f"data set {name_or_path!r} has no rows. Check the file and the split.") from error
         where = " from the Hub" if is_of_hub else ""

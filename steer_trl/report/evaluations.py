@@ -137,8 +137,7 @@ def _compare_pair(a: Samplings, b: Samplings) -> dict[str, Any]:
             label = f"{benchmark} {sampling}".strip()
             for metric, found in _select_metrics(metrics):
                 rows.append({"label": label, "metric": metric} | found.to_entry())
-    first_label = rows[0]["label"]
-    main = [row for row in rows if row["label"] == first_label and not row["metric"].startswith("maj")]
+    main = [row for row in rows if row["label"] == rows[0]["label"] and not row["metric"].startswith("maj")]
     return {"main": main, "others": [row for row in rows if row not in main]}
 
 

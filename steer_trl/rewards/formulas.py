@@ -84,7 +84,7 @@ def parse(text: str) -> Any:
         latex = normalize_latex(latex, NORMALIZATION)
         parsed = latex2sympy(latex, is_real=not is_complex, normalization_config=None, conversion_config=CONVERSION)
     except Exception:
-        # The parser raises `Exception` itself.
+        # The parser raises `Exception` and no subclass of it.
         return None
     if not isinstance(parsed, Basic | MatrixBase) or parsed.has(nan, zoo):
         return None

@@ -75,7 +75,7 @@ def _check(unit: str) -> str | None:
     try:
         return str(registry().parse_units(unit)) if unit else None
     except Exception:
-        # pint raises whatever its tokenizer, Python's parser and its own grammar raise.
+        # pint passes on every error of its tokenizer, of Python's parser and of its own grammar.
         return None
 
 

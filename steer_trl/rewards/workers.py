@@ -72,7 +72,7 @@ class Workers:
         turns. Raises `RuntimeError` if the processes cannot be started, or die without a job.
         """
         jobs = list(jobs)
-        # A forked process does not have the pool's threads.
+        # After a fork, the pool's threads exist in the parent process only.
         if self._process_id != os.getpid():
             self._forget_pool()
         with self._turn:

@@ -74,7 +74,7 @@ def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draw
     clips = trainer.loss_type in CLIPPED_LOSSES
     # In an evaluation the rows do not belong to a rollout, so they are numbered from 0.
     rows = inputs.get(ROWS, torch.arange(len(logps), device=logps.device))
-    # A step may have several rollouts, whose rows have equal numbers.
+    # If a step has several rollouts, their rows have the same numbers, and `part` tells them apart.
     part = micro_batches_done(trainer) // micro_batches_of_step(trainer)
     return TokenBatch(
         logps=logps,

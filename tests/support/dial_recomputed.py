@@ -311,7 +311,11 @@ def check(page, folder):
 
 def check_against(page, long, again, compare):
     """Check the tables that compare arms with one other arm."""
-    headings = ("How it is held", long), ("Difficulty", again), ("Hands and difficulty against the baseline", again)
+    headings = (
+        ("How it is held", long),
+        ("Difficulty", again),
+        ("Ways to hold the entropy and weights by difficulty, against the baseline", again),
+    )
     for heading, regime in headings:
         for table in tables(page, heading):
             than = table[0][3].partition(" less ")[2]

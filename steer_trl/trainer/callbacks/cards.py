@@ -110,7 +110,7 @@ class ModelCards:
     def base_model(self) -> tuple[str | None, bool]:
         """The name or folder of the model that the run started from, and whether it is on the Hub."""
         name = get_config_model_id(self._trainer.model.config) or None
-        # The folder may be on another machine.
+        # A path that is no folder here may be a folder on another machine.
         is_folder = name is None or os.path.isdir(name) or os.path.isabs(name) or name.count("/") > 1
         return name, not is_folder
 

@@ -48,7 +48,7 @@ class UpdateWatch(TrainerCallback):
     def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Keep a sample of the parameters at the start of the run."""
         self._first_step = state.global_step
-        with guard(self._trainer, "The check that the parameters change has failed"):
+        with guard(self._trainer, "The check for unchanged parameters has failed"):
             self._first = _sample(self._trainer.model)
 
     def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
