@@ -50,6 +50,17 @@ MEANS = {
 """The log's keys whose values are means over the trained tokens or over the completions of a micro-batch."""
 
 
+# The class of the trainer.
+
+
+def is_overridden(trainer: GRPOTrainer, name: str) -> bool:
+    """Return whether a subclass, or the trainer itself, replaces the method `name` of TRL's trainer or of ours."""
+    if name in vars(trainer):
+        return True
+    owner = next(parent for parent in type(trainer).__mro__ if name in vars(parent))
+    return owner not in GRPOTrainer.__mro__ and owner.__module__.partition(".")[0] != "steer_trl"
+
+
 # The position of a training run.
 
 
