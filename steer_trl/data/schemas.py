@@ -27,7 +27,7 @@ from datasets import Dataset
 from steer_trl.data.instructions import strip_instruction
 from steer_trl.data.templates import read_template
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.rewards.answers import BOX, bare, boxed, text_of
+from steer_trl.rewards.answers import bare, boxed, has_box, text_of
 
 QUESTIONS: tuple[str, ...] = ("prompt", "problem", "question", "Problem", "query", "messages")
 ANSWERS: tuple[str, ...] = (
@@ -131,7 +131,7 @@ def read_answer(answer: Any) -> str | None:
     if answer is None or not str(answer).strip():
         return None
     text = re.sub(r"\\boxed\s+([^\s{}$]+)", r"\\boxed{\1}", str(answer))
-    answer = bare(text if BOX in text else text.rsplit("####", 1)[-1])
+    answer = bare(text if has_box(text) else text.rsplit("####", 1)[-1])
     if re.fullmatch(r"-?\d{1,3}(,\d{3})+", answer):
         answer = answer.replace(",", "")
     if integer := re.fullmatch(r"(-?)0*(\d+?)(\.0+)?", answer):

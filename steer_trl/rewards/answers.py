@@ -2,39 +2,56 @@ r"""Finds the answer in a completion.
 
 | format | the answer is |
 |---|---|
-| `"boxed"` | the content of the last `\boxed{...}`; nothing if that box is never closed |
+| `"boxed"` | the content of the last `\boxed{...}` or `\fbox{...}`; nothing if that box is never closed |
 | `"answer_line"` | the text after the last `Answer:`, on that line or the next non-empty one, as in DAPO's reward |
 | `"either"` | the last box or, in a text without a box, the text after the last `Answer:` |
 
-Thoughts do not count. The answer must come after the last `</think>`. If a thought is never closed, there is no
-answer.
+Thoughts do not count. The answer must come after the last `</think>`, `<|end_of_thought|>` or similar mark. If a
+thought is never closed, there is no answer.
 """
 
 import re
 from typing import Any
 
-ANSWER_LINE = re.compile(
-    r"answer[*_`]*\s*[:\uff1a][*_\s]*(\$\$[^$]*\$\$|\\\[(?:(?!\\\]).)*\\\]|[^\n]*)", re.IGNORECASE | re.DOTALL
+ANSWER = re.compile(r"answer[*_`]*+\s*+[:\uff1a][*_\s]*+", re.IGNORECASE)
+# A formula is the answer as a whole. Otherwise the answer is the line.
+LINE = re.compile(r"\$\$[^$]*+\$\$|[^\n]*+")
+DISPLAY = re.compile(rf"\\\[(?:(?!\\\]).)*+\\\]|{LINE.pattern}", re.DOTALL)
+_NAME = "(?:think|thinking|thoughts?|reasoning|scratchpad)"
+_OPENING = rf"(?:\w{{1,16}}:)?(?:(?:begin|start)_(?:of_)?)?{_NAME}"
+_CLOSING = rf"/(?:\w{{1,16}}:)?{_NAME}|end_(?:of_)?{_NAME}"
+THOUGHT = re.compile(
+    rf"[<\[◁]\|?(?:(?P<closing>{_CLOSING})|{_OPENING})\|?[>\]▷]"
+    # The channels of gpt-oss. The last one is the answer.
+    r"|<\|channel\|>(?:(?P<answer>final)|analysis|commentary)",
+    re.IGNORECASE,
 )
-THOUGHT = re.compile(r"[<\[◁]\|?(?P<closing>/)?(?:\w+:)?(?:think|thinking|thought|reasoning)\|?[>\]▷]", re.IGNORECASE)
-BOX = "\\boxed"
+BOX = re.compile(r"\\(?:boxed|fbox|framebox)(?![A-Za-z])\s*+(?P<brace>\{)?")
+# Characters after a box without a brace that may hold its answer.
+LONGEST_UNBRACED = 200
 
 
 def last_boxed(text: str) -> str | None:
     r"""Return the content of the last `\boxed{...}` in a text, or `None` if there is none.
 
-    If the brace of the last box is never closed, the result is `None`. A `\boxed` without a brace is skipped, because
-    it only mentions a box. The time is linear in the length of the text.
+    `\fbox` and `\framebox` are boxes as well. If the brace of the last box is never closed, the result is `None`. A
+    box without a brace, as in `$\boxed 7$`, holds the rest of its formula. It is skipped if words follow, because it
+    only mentions a box. The time is linear in the length of the text.
     """
-    start = text.rfind(BOX)
-    while start >= 0:
-        opening = start + len(BOX)
-        while opening < len(text) and text[opening].isspace():
-            opening += 1
-        if text[opening : opening + 1] == "{":
-            return until_closed(text, opening + 1)
-        start = text.rfind(BOX, 0, start)
+    for box in reversed(list(BOX.finditer(text))):
+        if box["brace"]:
+            return until_closed(text, box.end())
+        if (answer := _unbraced(text[box.end() : box.end() + LONGEST_UNBRACED])) is not None:
+            return answer
     return None
+
+
+def _unbraced(rest: str) -> str | None:
+    """Return the answer at the start of the text after a box without a brace, or `None` if there is none."""
+    answer = re.split(r"\$|\\[)\]]|\n", rest, maxsplit=1)[0].rstrip(" .")
+    has_words = re.search(r"(?<![\\A-Za-z])[A-Za-z]{2,}", answer)
+    is_cut_off = len(rest) == LONGEST_UNBRACED and answer == rest
+    return None if has_words or is_cut_off or not re.match(r"[\w\\+(-]", answer) else answer
 
 
 def until_closed(text: str, start: int) -> str | None:
@@ -48,10 +65,24 @@ def until_closed(text: str, start: int) -> str | None:
     return None
 
 
+def has_box(text: str) -> bool:
+    r"""Return whether a text has a `\boxed`, an `\fbox` or a `\framebox`."""
+    return BOX.search(text) is not None
+
+
 def answer_line(text: str) -> str | None:
-    """Return the text after the last `Answer:`, or `None` if there is none."""
-    lines = ANSWER_LINE.findall(text)
-    return bare(lines[-1].strip("*_` \t\r")) if lines else None
+    """Return the text after the last `Answer:`, or `None` if there is none. The time is linear in its length."""
+    # A formula is only looked for where one ends, because each search would otherwise read the rest of the text.
+    last_end = text.rfind("\\]")
+    answer = None
+    start = 0
+    while (label := ANSWER.search(text, start)) is not None:
+        content = (DISPLAY if label.end() < last_end else LINE).match(text, label.end())
+        # The pattern of a line matches everywhere.
+        assert content is not None
+        answer = content[0]
+        start = content.end()
+    return None if answer is None else bare(answer.strip("*_` \t\r"))
 
 
 def after_thought(text: str) -> str:
@@ -62,7 +93,8 @@ def after_thought(text: str) -> str:
     marks = list(THOUGHT.finditer(text))
     if not marks:
         return text
-    return text[marks[-1].end() :] if marks[-1]["closing"] else ""
+    last = marks[-1]
+    return text[last.end() :] if last["closing"] or last["answer"] else ""
 
 
 def bare(answer: str) -> str:
@@ -77,7 +109,7 @@ def bare(answer: str) -> str:
 
 def either(text: str) -> str | None:
     r"""Return the content of the last `\boxed{...}` or, without a box, the text after the last `Answer:`."""
-    return last_boxed(text) if BOX in text else answer_line(text)
+    return last_boxed(text) if has_box(text) else answer_line(text)
 
 
 ANSWER_FORMATS = {"boxed": last_boxed, "answer_line": answer_line, "either": either}

@@ -2,8 +2,9 @@ r"""Compares formulas by value, after math-verify's parser has read them.
 
 math-verify compares rounded values, so it takes $1/2^{98}$ and $1/2^{99}$ for equal. It reads a letter before a
 bracket as a function, so it also takes $c(\gamma-3)$ and $c(\gamma-1)$ for equal. Here such a letter is a factor. Two
-expressions are equal if their values agree to 12 digits at several random points. Two equations are equal if the
-differences of their sides agree up to a constant factor, after clearing denominators if necessary.
+expressions are equal if their values agree at several random points. The values have so many digits that a term of the
+size of 1 is not lost beside the largest power, as in $2023^{2023n}-1$. Two equations are equal if the differences of
+their sides agree up to a constant factor, after clearing denominators if necessary.
 """
 
 import random
@@ -20,17 +21,23 @@ from sympy import (
     Basic,
     Derivative,
     Expr,
+    Float,
+    Function,
     I,
     MatrixBase,
     MatrixExpr,
     N,
+    Pow,
+    Product,
     Rational,
+    Sum,
     Symbol,
     binomial,
     ceiling,
     factorial,
     floor,
     fraction,
+    log,
     nan,
     oo,
     together,
@@ -42,10 +49,18 @@ from steer_trl.rewards.layout import LONGEST, TABLE, compiled, rewrite
 
 NORMALIZATION = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none")
 CONVERSION = ConversionConfig(lowercase_symbols=False)
-PRECISION = 1e-12
+# Significant digits of a value, beyond those that its largest and its smallest term lie apart.
 DIGITS = 30
+# The last digits of a value may be rounded.
+GUARD_DIGITS = 8
+# A formula whose value needs more digits is only equal to itself.
+MOST_DIGITS = 50_000
 POINTS = 4
-OF_INTEGERS = (floor, ceiling, factorial, binomial)
+# Points at which two formulas that seem to be equal are compared with all digits. They are closer to 0, where a power
+# has fewer digits.
+FINE_POINTS = 2
+CLOSER = Rational(1, 8)
+OF_INTEGERS = (floor, ceiling, factorial, binomial, Sum, Product)
 
 GREEK, FUNCTIONS, OTHERS = (set(TABLE["commands"][kind].split()) for kind in ("letters", "functions", "others"))
 NAMES = "|".join(sorted(GREEK | FUNCTIONS, key=len, reverse=True))
@@ -90,6 +105,9 @@ def parse(text: str) -> Any:
         return None
     imaginary = {symbol: I for symbol in parsed.free_symbols if is_complex and symbol.name == "i"}
     parsed = parsed.subs(imaginary) if imaginary else parsed
+    # A decimal is exact. SymPy keeps 15 digits of it otherwise.
+    decimals = {decimal: Rational(str(decimal)) for decimal in parsed.atoms(Float)}
+    parsed = parsed.xreplace(decimals) if decimals else parsed
     return parsed.doit() if isinstance(parsed, MatrixExpr) else parsed
 
 
@@ -137,43 +155,76 @@ def _are_equal_relations(one: Relational, other: Relational) -> bool:
     return ratio is not None and (one.rel_op in ("==", "!=") or bool(ratio > 0))
 
 
-def _is_one(ratio: Any) -> bool:
-    return bool(ratio == 1 if ratio.is_Rational else abs(ratio - 1) <= PRECISION)
+def _is_one(ratio: Any, digits: int = DIGITS) -> bool:
+    return bool(ratio == 1 if ratio.is_Rational else abs(ratio - 1) <= Rational(10) ** (GUARD_DIGITS - digits))
 
 
 def _ratio(one: Expr, other: Expr) -> Any:
     """Return the ratio of `one` to `other` if it is the same at all random points, otherwise `None`."""
-    if one.has(Abs) != other.has(Abs):
-        return None
     symbols = sorted(one.free_symbols | other.free_symbols, key=str)
+    of_integers = one.has(*OF_INTEGERS) or other.has(*OF_INTEGERS)
+    of_both_signs = _has_absolute_value(one) or _has_absolute_value(other)
+    points = _points(symbols, of_integers, of_both_signs)
+    # Most formulas that differ do so in the first digits.
+    if _ratio_at(one, other, points, DIGITS) is None:
+        return None
+    fine_points = points[:FINE_POINTS]
+    if not of_integers:
+        fine_points = [{symbol: CLOSER * value for symbol, value in point.items()} for point in fine_points]
+    digits = max(_digits_needed(side, point) for side in (one, other) for point in fine_points)
+    return _ratio_at(one, other, fine_points, digits) if digits <= MOST_DIGITS else None
+
+
+def _ratio_at(one: Expr, other: Expr, points: list[dict[Any, Rational]], digits: int) -> Any:
+    """Return the ratio if it is the same at all of the points to the number of digits, otherwise `None`."""
     ratios: list[Any] = []
-    for point in _points(symbols, one.has(*OF_INTEGERS) or other.has(*OF_INTEGERS)):
-        value, wanted = _value(one, point), _value(other, point)
+    for point in points:
+        value, wanted = _value(one, point, digits), _value(other, point, digits)
         if value is None or wanted is None:
             continue
         if (value == 0) != (wanted == 0):
             return None
         ratios.append(value / wanted if wanted else None)
     found = [ratio for ratio in ratios if ratio is not None] or [Rational(1)]
-    return found[0] if ratios and all(_is_one(ratio / found[0]) for ratio in found) else None
+    return found[0] if ratios and all(_is_one(ratio / found[0], digits) for ratio in found) else None
 
 
-def _points(symbols: list[Any], of_integers: bool) -> list[dict[Any, Rational]]:
-    """Return random points with small positive coordinates, so that rounding loses no term of a sum."""
+def _has_absolute_value(formula: Expr) -> bool:
+    r"""Return whether a formula has an absolute value, which may be written as $\sqrt{x^2}$."""
+    roots = [power.base for power in formula.atoms(Pow) if not power.exp.is_integer]
+    return formula.has(Abs) or any(isinstance(base, Pow) and base.exp.is_even for base in roots)
+
+
+def _digits_needed(formula: Expr, point: dict[Any, Rational]) -> int:
+    """Return the number of digits with which no term of a formula is lost beside another one at a point."""
+    sizes = [0]
+    for part in formula.atoms(Pow, Function, Rational):
+        value = _value(part, point, GUARD_DIGITS)
+        if value is not None and value != 0:
+            sizes.append(abs(int(N(log(abs(value), 10), GUARD_DIGITS))))
+    return DIGITS + sum(sizes)
+
+
+def _points(symbols: list[Any], of_integers: bool, of_both_signs: bool) -> list[dict[Any, Rational]]:
+    """Return random points with small coordinates, which are positive unless there is an absolute value."""
     if not symbols:
         return [{}]
     dice = random.Random(0)
     if of_integers:
         return [{symbol: Rational(dice.randint(2, 9)) for symbol in symbols} for _ in range(2 * POINTS)]
-    return [{symbol: Rational(dice.randint(20, 250), 97) for symbol in symbols} for _ in range(POINTS)]
+    signs = (-1, 1) if of_both_signs else (1,)
+    return [
+        {symbol: dice.choice(signs) * Rational(dice.randint(20, 250), 97) for symbol in symbols}
+        for _ in range(POINTS * len(signs))
+    ]
 
 
-def _value(expression: Expr, point: dict[Any, Rational]) -> Any:
-    """Return the value at a point, as a rational or with 30 digits; `None` if it is not a finite number."""
+def _value(expression: Expr, point: dict[Any, Rational], digits: int = DIGITS) -> Any:
+    """Return the value at a point, as a rational or with so many digits; `None` if it is not a finite number."""
     value = expression.subs(point).doit() if point else expression.doit()
     if value.has(nan, zoo, oo, -oo) or value.free_symbols:
         return None
     if value.is_Rational:
         return value
-    value = N(value, DIGITS)
+    value = N(value, digits, maxn=2 * digits + 100)
     return value if value.is_number and not value.has(nan, zoo) else None

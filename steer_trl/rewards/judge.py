@@ -4,15 +4,15 @@ Both answers are read (`reading.py`) and then compared according to their kinds.
 are accepted.
 """
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-from sympy import Rational
+from sympy import FiniteSet, Interval, Rational, Union, oo
 
 from steer_trl.rewards import formulas
 from steer_trl.rewards.numerals import Number
@@ -33,8 +33,8 @@ from steer_trl.rewards.reading import (
 from steer_trl.rewards.units import convert
 
 UNORDERED = ",", "{}", "union"
-# The relative tolerance between amounts in different units.
-COINCIDENCE = 1e-9
+# The relative tolerance between amounts in different units, whose ratio may be irrational, as of degrees and radians.
+COINCIDENCE = Fraction(1, 10**20)
 ARTICLE = re.compile("^(an?|the) ")
 LETTER = re.compile(r"(?<![\\A-Za-z])[A-Za-z]|«[A-Za-z]»")
 
@@ -44,6 +44,9 @@ UNKNOWN = re.compile(
     rf"(?P<name>«[^«»]*»|\\(?:{GREEK})(?![A-Za-z])|[A-Za-z])(?:_\{{[^{{}}]*\}}|_ ?\w)?'*"
     r"(?:(?:\^\{[^{}]*\})?\((?![^()]*(?P=name))[^()]*\))?"
 )
+# A letter that is no part of a command.
+LONE_LETTER = re.compile(r"(?<![\\A-Za-z])[A-Za-z]|(?<=[A-Za-z])(?<!\\[A-Za-z])[A-Za-z](?![A-Za-z]*\{)")
+DEFINITION = re.compile(r"([A-Za-z])\(([a-z](?:,[a-z])*)\)")
 CONSTANTS = {"e", "i", r"\pi"}
 
 
@@ -80,6 +83,8 @@ def is_equal(answer: Reading, gold: Reading) -> bool:
     other reading. `COMPARISONS` lists the outer kinds first.
     """
     answer, gold = _member(answer), _member(gold)
+    if isinstance(answer, Group) != isinstance(gold, Group) and _options(answer) == _options(gold) != None:
+        return True
     for kind, compare in COMPARISONS.items():
         if isinstance(answer, kind) and isinstance(gold, kind):
             return compare(answer, gold)
@@ -96,6 +101,18 @@ def _member(reading: Reading) -> Reading:
         return reading
     (member,) = reading.parts
     return reading if member == Formula(r"\emptyset") else member
+
+
+def _options(reading: Reading) -> list[str] | None:
+    """Return the letters of several options, which are written as *A, C* or as *AC*; `None` for anything else."""
+    if isinstance(reading, Group):
+        parts = reading.parts if reading.kind in (",", "{}") else ()
+        letters = [part.letter for part in parts if isinstance(part, Choice) and part.content is None]
+        return sorted(letters) if len(letters) == len(reading.parts) > 1 else None
+    text = _text(reading)
+    # Points are listed in any order, so that `CA` is a segment.
+    is_list = re.fullmatch("[A-H]{2,}", text) is not None and list(text) == sorted(set(text))
+    return list(text) if is_list else None
 
 
 def _values(answer: Reading) -> Sequence[Reading]:
@@ -160,8 +177,13 @@ def _is_equal_measure(answer: Measure, gold: Measure) -> bool:
     amount, wanted = _value(answer.amount), _value(gold.amount)
     if amount is None or wanted is None:
         return False
-    converted = convert(float(amount), answer.unit, gold.unit)
-    return converted is not None and math.isclose(converted, wanted, rel_tol=COINCIDENCE)
+    converted = convert(_exact(amount), answer.unit, gold.unit)
+    return converted is not None and abs(converted - _exact(wanted)) <= COINCIDENCE * abs(converted)
+
+
+def _exact(value: Any) -> Fraction:
+    """Return a SymPy number as a fraction, to all of its digits."""
+    return Fraction(str(value))
 
 
 def _is_equal_equation(answer: Equation, gold: Equation) -> bool:
@@ -170,10 +192,32 @@ def _is_equal_equation(answer: Equation, gold: Equation) -> bool:
     has_words = "«" in answer.name or "«" in gold.name
     if answer.name == gold.name or has_words:
         return is_equal(answer.value, gold.value)
+    renamed = _rename_arguments(answer, gold)
+    if renamed is not None:
+        return is_equal(renamed.value, gold.value)
     if len(answer.sides) > 2 or len(gold.sides) > 2:
         return False
     parsed = [formulas.parse("=".join(equation.sides)) for equation in (answer, gold)]
     return None not in parsed and formulas.are_equal(*parsed)
+
+
+def _rename_arguments(answer: Equation, gold: Equation) -> Equation | None:
+    """Return the definition of a function with the gold answer's arguments, such as $f(t)=2t$ for $f(x)=x$.
+
+    The result is `None` unless both answers define the same function of as many different letters.
+    """
+    ours, theirs = (DEFINITION.fullmatch(equation.name) for equation in (answer, gold))
+    if not (ours and theirs) or ours[1] != theirs[1] or len(answer.sides) > 2:
+        return None
+    old, new = (match[2].split(",") for match in (ours, theirs))
+    body = answer.sides[1]
+    is_distinct = len(set(old)) == len(old) == len(new) == len(set(new))
+    hidden = set(LONE_LETTER.findall(body)) & set(new) - set(old)
+    if not is_distinct or hidden:
+        return None
+    names = dict(zip(old, new, strict=True))
+    side = LONE_LETTER.sub(lambda match: names.get(match[0], match[0]), body)
+    return Equation((gold.sides[0], side), read_normalized(side))
 
 
 def _is_name(side: str) -> bool:
@@ -220,6 +264,8 @@ def _round_value(value: Any) -> Any:
 def _is_equal_group(answer: Group, gold: Group) -> bool:
     if answer.name and gold.name and answer.name != gold.name:
         return False
+    if "union" in (answer.kind, gold.kind) and _are_equal_sets(answer, gold):
+        return True
     if _is_named(answer) and gold.kind == "()":
         answer = _point(answer)
     elif _is_named(gold) and answer.kind == "()":
@@ -233,6 +279,56 @@ def _is_equal_group(answer: Group, gold: Group) -> bool:
     counts_things = any(isinstance(part, Measure) and not part.unit for part in gold.parts)
     is_ordered = gold.kind not in UNORDERED or counts_things or (_is_named(gold) and not _is_named(answer))
     return not is_ordered and _match(list(answer.parts), gold.parts)
+
+
+def _are_equal_sets(*groups: Group) -> bool:
+    """Return whether unions, intervals and sets of real numbers have the same members.
+
+    An end of an interval is replaced by its rank among all ends, because only their order matters.
+    """
+    values: list[Any] = []
+    sets = [_as_set(group, values) for group in groups]
+    ranks = _rank(values)
+    if None in sets or ranks is None:
+        return False
+    one, other = (build(ranks) for build in sets if build is not None)
+    return bool(one is not None and one == other)
+
+
+def _as_set(reading: Reading, values: list[Any]) -> Callable[[list[int]], Any] | None:
+    """Append the real numbers of a reading to `values`, and return a function that makes the set from their ranks."""
+    if isinstance(reading, Group) and reading.kind == "union":
+        parts = [_as_set(part, values) for part in reading.parts]
+        return None if None in parts else lambda ranks: Union(*(part(ranks) for part in parts if part is not None))
+    is_interval = isinstance(reading, Group) and reading.kind in ("()", "[]", "(]", "[)")
+    members = reading.parts if isinstance(reading, Group) else (reading,)
+    numbers = [_end(member) for member in members]
+    if None in numbers or (is_interval and len(members) != 2):
+        return None
+    first = len(values)
+    values += numbers
+    if is_interval:
+        left, right = reading.kind[0] == "(", reading.kind[1] == ")"
+        return lambda ranks: Interval(ranks[first], ranks[first + 1], left, right)
+    return lambda ranks: FiniteSet(*ranks[first : first + len(numbers)])
+
+
+def _end(reading: Reading) -> Any:
+    infinite = {r"\infty": oo, r"-\infty": -oo, r"+\infty": oo}
+    text = squash(_text(reading))
+    return infinite[text] if text in infinite else _value(reading)
+
+
+def _rank(values: list[Any]) -> list[int] | None:
+    """Return the rank of each real number, which is the same for equal numbers; `None` if one is not real."""
+    if not all(value.is_extended_real for value in values):
+        return None
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    ranks = [0] * len(values)
+    for before, here in pairwise(order):
+        is_same = values[before] == values[here] or formulas.are_equal(values[before], values[here])
+        ranks[here] = ranks[before] + (not is_same)
+    return ranks
 
 
 def _is_named(group: Group) -> bool:

@@ -4,11 +4,12 @@ Each kind has a class. An answer that fits no other kind becomes a [`Formula`], 
 (`formulas.py`).
 """
 
+import math
 import re
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from steer_trl.rewards.layout import LONGEST, TABLE, normalize_layout
 from steer_trl.rewards.numerals import Number, read_number
@@ -111,7 +112,13 @@ INEQUALITY = re.compile(
     rf"(?:(?P<low>.+?)(?P<above><|\\le(?![A-Za-z])))??[ ~]*(?P<name>{VARIABLE.pattern})[ ~]*"
     r"(?:(?P<below><|\\le(?![A-Za-z]))(?P<high>.+))?"
 )
-SET_BUILDER = re.compile(rf"[ ~]*[A-Za-z](?:[ ~]*\\in[ ~]*{REALS})?[ ~]*(?:\\mid|\||:)(.+)")
+DOMAIN = rf"{REALS}|\\mathbb\{{[ZN]\}}(?:[ ~]*\^[ ~]*\{{?\+\}}?)?"
+SET_BUILDER = re.compile(rf"[ ~]*[A-Za-z](?:[ ~]*\\in[ ~]*(?P<domain>{DOMAIN}))?[ ~]*(?:\\mid|\||:)(?P<condition>.+)")
+IS_REAL = re.compile(rf"[ ~]*[A-Za-z][ ~]*\\in[ ~]*{REALS}[ ~]*")
+# Members of a set of whole numbers that is given by its bounds. A larger one stays as it is written.
+MOST_MEMBERS = 1_000
+EMPTY = re.compile(TABLE["empty"])
+NONEXISTENT = re.compile(TABLE["nonexistent"])
 
 
 TWO_SIGNS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
@@ -172,7 +179,7 @@ def _read_sum(text: str) -> Measure | None:
     if len(pieces) < 2:
         return None
     values = [
-        (float(part.amount.value), part.unit)
+        (part.amount.value, part.unit)
         for part in map(_read_measure, pieces)
         if isinstance(part, Measure) and part.unit and isinstance(part.amount, Number)
     ]
@@ -180,8 +187,16 @@ def _read_sum(text: str) -> Measure | None:
         return None
     unit = values[-1][1]
     amounts = [convert(value, other, unit) for value, other in values]
-    exact = [Fraction(amount).limit_denominator(10**6) for amount in amounts if amount is not None]
-    return Measure(Number(Fraction(sum(exact))), unit) if None not in amounts else None
+    known = [amount for amount in amounts if amount is not None]
+    return Measure(Number(Fraction(sum(known))), unit) if len(known) == len(amounts) else None
+
+
+def _read_nothing(text: str) -> Formula | Word | None:
+    """Read *no solution* and similar words as the empty set, and *DNE* as *does not exist*."""
+    words = re.sub("[«»~ .!]+", " ", text).strip().lower()
+    if EMPTY.fullmatch(words):
+        return Formula(r"\emptyset")
+    return Word("does not exist") if NONEXISTENT.fullmatch(words) else None
 
 
 def _read_word(text: str) -> Word | None:
@@ -237,18 +252,36 @@ def _read_ratio(text: str) -> Group | None:
 
 def _read_list(text: str) -> Group | None:
     if len(parts := split(text, r"\\cup(?![A-Za-z])")) > 1:
-        return Group("union", tuple(map(_read, parts)))
+        return _unite([_read(part) for part in parts])
     texts = [part for part in split(text, SEPARATOR) if part.strip(" ~")]
     if len(texts) < 2:
         return None
     readings = [_read(part) for part in texts]
-    names = {reading.name if isinstance(reading, Group) else "" for reading in readings}
-    name = names.pop() if "«or»" in text and len(names) == 1 else ""
+    names = {reading.name if isinstance(reading, (Group, Equation)) else "" for reading in readings}
+    has_interval = any(isinstance(reading, Group) and reading.name for reading in readings)
+    name = names.pop() if has_interval and len(names) == 1 else ""
+    if name and "«and»" in text and "«or»" not in text:
+        intervals = [reading for reading in readings if isinstance(reading, Group)]
+        meet = _intersect(intervals) if len(intervals) == len(readings) else None
+        if meet is not None:
+            return meet
+    name = name if "«or»" in text else ""
     kind = "union" if name else ","
     members = [
         reading.parts if isinstance(reading, Group) and reading.kind == kind else (reading,) for reading in readings
     ]
     return Group(kind, tuple(chain.from_iterable(members)), name)
+
+
+def _unite(readings: list[Reading]) -> Group:
+    """Return the union of several sets. Sets that are given by their members become one."""
+    members = [part for one in readings if isinstance(one, Group) and one.kind == "{}" for part in one.parts]
+    others = [one for one in readings if not (isinstance(one, Group) and one.kind == "{}")]
+    others = [one for one in others if one != Formula(r"\emptyset")]
+    if not others:
+        return Group("{}", tuple(dict.fromkeys(members)) or (Formula(r"\emptyset"),))
+    finite = [Group("{}", tuple(dict.fromkeys(members)))] if members else []
+    return Group("union", (*others, *finite))
 
 
 def _read_brackets(text: str) -> Reading | None:
@@ -259,13 +292,68 @@ def _read_brackets(text: str) -> Reading | None:
     inside = text[opening.end() : -len(closing)]
     if opening[0] + closing == r"\{\}":
         if described := SET_BUILDER.fullmatch(inside):
-            return _read(described[1])
+            found = _read_condition(described["condition"], described["domain"])
+            if found is not None:
+                return found
         inner = _read(inside)
         return Group("{}", inner.parts if isinstance(inner, Group) and inner.kind == "," else (inner,))
     parts = split(inside, "[,;]")
     if len(parts) > 1:
         return Group(opening[0] + closing, tuple(map(_read, parts)))
     return _read(inside) if opening[0] + closing == "()" and inside.strip(" ~") else None
+
+
+def _read_condition(condition: str, domain: str | None) -> Reading | None:
+    r"""Read what stands behind the bar of a set, such as `1<x<4`, as the set.
+
+    In `\mathbb{Z}` or `\mathbb{N}` it must have two bounds. Whether 0 is a natural number may then not matter.
+    """
+    parts = [part for part in split(condition, ",|«and»") if not IS_REAL.fullmatch(part)]
+    readings = [_read(part) for part in parts]
+    intervals = [reading for reading in readings if isinstance(reading, Group) and reading.name]
+    meet = _intersect(intervals) if len(intervals) == len(parts) > 1 else None
+    reading = meet or (readings[0] if len(parts) == 1 else _read(condition))
+    if domain is None or re.fullmatch(REALS, domain):
+        return reading
+    if not isinstance(reading, Group):
+        return None
+    return _read_whole_numbers(reading, domain) or Group("{}", (Formula(domain), reading))
+
+
+def _read_whole_numbers(interval: Group, domain: str) -> Group | None:
+    """Read the whole numbers in an interval as a set, or return `None` if they are not few or not known."""
+    ends = [end.value for end in interval.parts if isinstance(end, Number)]
+    is_natural = "N" in domain or "+" in domain
+    if is_natural and len(ends) == 1 and interval.parts[0] == Formula(LEAST) and "+" in domain:
+        ends = [Fraction(0), *ends]
+        interval = interval._replace(kind="(" + interval.kind[1])
+    if len(ends) != 2 or len(interval.kind) != 2:
+        return None
+    low, high = ends
+    least = math.floor(low) + 1 if interval.kind[0] == "(" else math.ceil(low)
+    most = math.ceil(high) - 1 if interval.kind[1] == ")" else math.floor(high)
+    if most - least >= MOST_MEMBERS or (is_natural and least < 1):
+        return None
+    members = tuple(Number(Fraction(member)) for member in range(least, most + 1))
+    return Group("{}", members or (Formula(r"\emptyset"),))
+
+
+def _intersect(intervals: list[Group]) -> Group | None:
+    """Return the interval in which several inequalities of one variable hold, or `None` if it is not known."""
+    if len({interval.name for interval in intervals}) > 1 or any(interval.kind == "union" for interval in intervals):
+        return None
+    ends = [_value_of_end(end) for interval in intervals for end in interval.parts]
+    if None in ends:
+        return None
+    # Of equal ends, the open one is the tighter one.
+    low = max(intervals, key=lambda one: (_value_of_end(one.parts[0]), one.kind[0] == "("))
+    high = min(intervals, key=lambda one: (_value_of_end(one.parts[1]), one.kind[1] == "]"))
+    return Group(low.kind[0] + high.kind[1], (low.parts[0], high.parts[1]), low.name)
+
+
+def _value_of_end(end: Reading) -> Any:
+    infinite = {LEAST: -math.inf, GREATEST: math.inf}
+    return end.value if isinstance(end, Number) else infinite.get(end.text) if isinstance(end, Formula) else None
 
 
 def _read_element(text: str) -> Reading | None:
@@ -303,6 +391,7 @@ def _read_two_signs(text: str) -> Group | None:
 READERS: tuple[Callable[[str], Reading | None], ...] = (
     read_number,
     _read_choice,
+    _read_nothing,
     _read_measure,
     _read_word,
     _read_equation,

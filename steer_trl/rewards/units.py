@@ -6,6 +6,7 @@ the counted objects (`\text{ apples}`), or neither. If it is neither, it stays p
 """
 
 import re
+from fractions import Fraction
 from functools import cache, lru_cache
 
 import pint
@@ -22,9 +23,13 @@ _product = re.compile(rf"(?:{_word.pattern}|\*\*-?\d|[*/()])+")
 
 
 @cache
-def registry() -> pint.UnitRegistry:
-    """Return the units of pint and of `notation.yaml`. The first call takes a third of a second."""
-    units: pint.UnitRegistry = pint.UnitRegistry()
+def registry(number: type = float) -> pint.UnitRegistry:
+    """Return the units of pint and of `notation.yaml`. The first call takes a third of a second.
+
+    Conversions with fractions are exact, so amounts that differ in their last digit stay different. But pint cannot
+    write the names of such units.
+    """
+    units: pint.UnitRegistry = pint.UnitRegistry(non_int_type=number)
     for definition in UNITS["definitions"]:
         units.define(definition)
     return units
@@ -79,12 +84,12 @@ def _check(unit: str) -> str | None:
         return None
 
 
-def convert(value: float, unit: str, other: str) -> float | None:
+def convert(value: Fraction, unit: str, other: str) -> Fraction | None:
     """Convert `value` from `unit` to the unit `other`.
 
     Return `None` if the units measure different quantities.
     """
     try:
-        return float(registry().Quantity(value, unit).to(other).magnitude)
+        return Fraction(registry(Fraction).Quantity(value, unit).to(other).magnitude)
     except pint.DimensionalityError:
         return None

@@ -27,13 +27,13 @@ def _boxes():
         r"\boxed{33}\boxed{34}¦\boxed{34} and \boxed{34}¦First $\boxed{33}$. No: $\boxed{34}$.¦\boxed{\boxed{34}}"
         r"¦\boxed{33, \boxed{34}}¦\boxed{{34}}¦\boxed {34}¦\boxed{\gcd(a,b)=34}¦\boxed{\sum_{i=1}^{2} 17 = 34}"
         r"¦\boxed{\int_0^1 f(x)dx=34}¦\boxed{34} is what I put into \boxed¦\\boxed{34}¦$\boxed{34}$¦\[\boxed{34}\]"
-        r"¦\boxed{$34$}¦\boxed{\text{34}}¦\boxed{34.}"
+        r"¦\boxed{$34$}¦\boxed{\text{34}}¦\boxed{34.}¦$\boxed 34$¦It is \boxed 34.¦\fbox{34}¦\fbox{$34$}¦\framebox{34}"
     )
     wrong = (
         r"\boxed{34}\boxed{33}¦\boxed{34} or \boxed{33} or \boxed{35}¦\boxed{34¦\boxed{34} but then \boxed{3"
-        r"¦\boxed{{34}¦\boxed{\{34\}¦\boxed 34¦\boxed{33|34}¦\boxed{34\text{ (or 33)}}¦\boxed{34 \mathrm{ or 33 }}"
+        r"¦\boxed{{34}¦\boxed{\{34\}¦\boxed 34 or 33¦\boxed{33|34}¦\boxed{34\text{ (or 33)}}¦\boxed{34 \mathrm{ or 33 }}"
         r"¦\boxed{34 \textbf{33}}¦\boxed{34 \mbox{33}}¦\boxed{\text{33}=x=\text{34}}¦\boxed{33\text{ cm}=34}"
-        r"¦\boxed{\frac{66}{2}=34}¦\boxed{}¦\boxed{34}\boxed{}¦\boxed{ }¦\fbox{34}¦\framebox{34}¦boxed{34}¦34"
+        r"¦\boxed{\frac{66}{2}=34}¦\boxed{}¦\boxed{34}\boxed{}¦\boxed{ }¦\fbox{33}¦\framebox{34¦boxed{34}¦34"
         r"¦The answer is 34¦Answer: 34¦#### 34¦<answer>34</answer>"
     )
     long_right = ["\\boxed{\n34\n}", r"\boxed{34}" * 1000, r"\boxed{" * 1000 + "34" + "}" * 1000]
