@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # them takes a minute, so each environment keeps its own.
 # PYTHONDONTWRITEBYTECODE: modules are compiled on first import and not at installation, since most are never imported.
 unexport PYTHONDONTWRITEBYTECODE
-RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" TORCH_EXTENSIONS_DIR=$(CURDIR)/$(VENV)/torch_extensions OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python
+RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" TORCH_EXTENSIONS_DIR="$(CURDIR)/$(VENV)/torch_extensions" OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python
 
 # Two workers, each running one file at a time, so that what the tests of a file share is made only once.
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/with_vllm
@@ -20,7 +20,7 @@ NEWEST := .venv-newest
 NEWEST_RUN := $(subst $(VENV)/,$(NEWEST)/,$(RUN))
 
 VLLM := .venv-vllm
-VLLM_RUN := PATH="$(CURDIR)/$(VLLM)/bin:$$PATH" TORCH_EXTENSIONS_DIR=$(CURDIR)/$(VLLM)/torch_extensions OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
+VLLM_RUN := PATH="$(CURDIR)/$(VLLM)/bin:$$PATH" TORCH_EXTENSIONS_DIR="$(CURDIR)/$(VLLM)/torch_extensions" OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
 .PHONY: help install quickstart evidence compare test test-all test-newest test-settings test-distributed test-vllm notebooks lint format docs settings metrics messages browser slurm benchmark clean
 

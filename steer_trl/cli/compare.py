@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
 
     With `--json`, the differences are also written to a file.
     """
-    description = __doc__.replace("`", "")
+    description = (__doc__ or "").replace("`", "")
     parser = OneLineParser(
         "steer-trl compare",
         allow_abbrev=False,

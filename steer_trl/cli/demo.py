@@ -18,7 +18,7 @@ NEXT = """Next:
 
 def main(arguments: list[str]) -> None:
     """Train both models, print a comparison, and draw a picture."""
-    parser = OneLineParser("steer-trl demo", allow_abbrev=False, description=__doc__.replace("`", ""))
+    parser = OneLineParser("steer-trl demo", allow_abbrev=False, description=(__doc__ or "").replace("`", ""))
     parser.add_argument("--output_dir", type=Path, default=Path("runs/demo"), help="folder of everything; runs/demo")
     parser.add_argument("--seed", type=int, default=0, help="0 has its start in the package, others make one first")
     parser.add_argument("--tokens", type=int, default=Demo.tokens, help=f"that each run generates; {Demo.tokens:,}")

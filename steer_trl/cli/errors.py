@@ -2,8 +2,8 @@
 
 If there are several mistakes, each is printed on a line of its own. Errors that this package raises on purpose
 (`exceptions.py`) are always printed this way. So are input errors that libraries raise before training begins, such as
-`ValueError` and `OSError`. Any other error is a crash and keeps its traceback. With `STEER_TRL_TRACEBACK=1`, every
-error keeps its traceback.
+`ValueError` and `OSError`, and errors of the Hub, which a machine without network meets. Any other error is a crash
+and keeps its traceback. With `STEER_TRL_TRACEBACK=1`, every error keeps its traceback.
 """
 
 import os
@@ -18,9 +18,14 @@ from safetensors import SafetensorError
 from tqdm import tqdm
 
 from steer_trl.exceptions import InvalidValueError, SteerError
+from steer_trl.hub.errors import is_from_hub
 from steer_trl.validation import did_you_mean
 
 TRACEBACK = "STEER_TRL_TRACEBACK"
+NO_HUB = (
+    "This came from the Hugging Face Hub. Check the network and the access (hf auth login); without a network, name "
+    "local folders and files, and leave out --push_to_hub."
+)
 HINT = f"({TRACEBACK}=1 shows where)"
 # Libraries raise these errors for wrong input. Any other error, such as an AttributeError, is a crash.
 OF_LIBRARIES = (ValueError, TypeError, OSError, ImportError, RuntimeError, NotImplementedError, SafetensorError)
@@ -73,7 +78,8 @@ def report_errors(program: str) -> Iterator[None]:
             process = f" [process {rank}]"
         for line in getattr(error, "complaints", [str(error) or type(error).__name__]):
             hint = "" if isinstance(error, SteerError) else f" {HINT}"
-            say(f"{program}: error{process}: {' '.join(line.split())}{hint}")
+            remedy = f" {NO_HUB}" if is_from_hub(error) else ""
+            say(f"{program}: error{process}: {' '.join(line.split())}{remedy}{hint}")
         raise SystemExit(MISUSE) from None
 
 
@@ -93,6 +99,8 @@ def mark_crashes() -> Iterator[None]:
 def is_of_users(error: Exception) -> bool:
     """Return whether `error` reports a mistake that the user can correct, so that it needs no traceback."""
     if isinstance(error, SteerError):
+        return True
+    if is_from_hub(error) and not getattr(error, "is_crash", False):
         return True
     is_ours_to_mend = isinstance(error, ImportError) and str(error.name).startswith("steer_trl")
     return isinstance(error, OF_LIBRARIES) and not is_ours_to_mend and not getattr(error, "is_crash", False)

@@ -1,6 +1,5 @@
 """Collects the contents of `settings.json`: everything that completions and verdicts depend on."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.cli.rewards import MATH
 from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator, prompt_token_ids
 from steer_trl.evaluation.benchmarks import Benchmark
+from steer_trl.evaluation.questions import describe_benchmarks, digest
 
 GIVEN = (
     *("model_name_or_path", "model_revision", "dtype", "backend", "batch_size", "answer_format", "timeout"),
@@ -29,11 +29,11 @@ def eval_settings(
     """
     loaded = next(iter(benchmarks.values()))
     prompts = [prompt for benchmark in loaded for prompt in benchmark.dataset["prompt"]]
-    rows = {benchmark.name: _digest(benchmark.dataset.to_list()) for benchmark in loaded}
+    described = describe_benchmarks(loaded)
     shared = {name: getattr(args, name) for name in GIVEN} | {
         "model_commit": generator.commit,
-        "model_files": _digest(_weights(args.model_name_or_path)),
-        "prompt_token_ids": _digest(prompt_token_ids(generator.tokenizer, prompts, **generator.chat_template_kwargs)),
+        "model_files": digest(_weights(args.model_name_or_path)),
+        "prompt_token_ids": digest(prompt_token_ids(generator.tokenizer, prompts, **generator.chat_template_kwargs)),
         "eos_token_ids": sorted(set(generator.eos_token_ids)),
     }
     shared |= {} if args.judge == MATH else {"judge": args.judge}
@@ -42,7 +42,7 @@ def eval_settings(
     return {
         name: shared
         | {"sampling": vars(args.ways_to_draw[name])}
-        | {"benchmarks": {one.name: {"samples": one.num_samples, "rows": rows[one.name]} for one in some}}
+        | {"benchmarks": {one.name: described[one.name] | {"samples": one.num_samples} for one in some}}
         for name, some in benchmarks.items()
     }
 
@@ -54,7 +54,3 @@ def _weights(name: str) -> list[tuple[str, int, int]]:
     """
     files = sorted(Path(name).glob("*.safetensors")) + sorted(Path(name).glob("*.bin"))
     return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(repr(value).encode(errors="surrogatepass")).hexdigest()[:16]

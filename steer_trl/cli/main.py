@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 from steer_trl.cli.errors import report_errors
 from steer_trl.cli.names import check_names
+from steer_trl.cli.recipe_files import set_environment, split_recipe
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean
 
@@ -22,6 +23,7 @@ COMMANDS = {
     "demo": ("steer_trl.cli.demo", "train a small model twice in minutes, and see its entropy fall and held"),
     "recipes": ("steer_trl.cli.recipes", "list the recipes and engine configurations, or show one"),
 }
+WITH_RECIPE = ("train", "eval")
 USAGE = """usage: steer-trl COMMAND [--config RECIPE] [--FIELD VALUE ...]
 
 {commands}
@@ -47,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         elif command == "--version":
             print(f"steer-trl {version('steer_trl')}")  # noqa: T201
         elif command in COMMANDS:
+            if command in WITH_RECIPE:
+                set_environment(split_recipe(rest)[0])
             check_names(command, rest)
             import_module(COMMANDS[command][0]).main(rest)
         else:

@@ -13,6 +13,7 @@ from typing import Any
 from steer_trl.cli.recipe_files import RECIPES, find_engine_file, list_files, load_recipe
 from steer_trl.cli.setting_names import misspelt_complaints
 from steer_trl.data.sources import BENCHMARKS, SOURCES, file_complaints
+from steer_trl.hub.errors import is_from_hub
 from steer_trl.runlog import LOGS, find_checkpoints, find_run_files
 from steer_trl.validation import did_you_mean, refuse
 
@@ -21,6 +22,8 @@ MODELS = ("config.json", "adapter_config.json")
 CHECKPOINT_STATE = "trainer_state.json"
 """The file of a checkpoint that Transformers writes last. A checkpoint without it is incomplete."""
 MODEL = "the folder of a saved model, or its name on the Hub"
+BARE = {"resume_from_checkpoint": "true"}
+"""Maps flags that may stand without a value to the value that they then have."""
 NEEDED = {
     "train": {
         "model_name_or_path": MODEL,
@@ -45,6 +48,8 @@ class Command:
     def values(self, name: str) -> list[str]:
         """Return the values of a setting, or an empty list if it is not set."""
         value = self.typed.get(name, self.recipe.get(name))
+        if name in BARE and value == []:
+            return [BARE[name]]
         if value is None:
             return []
         return [str(one) for one in value] if isinstance(value, list) else [str(value)]
@@ -151,7 +156,9 @@ def _hub_complaints(name: str, revision: str | None) -> list[str]:
     except GatedRepoError:
         # The model exists, and Transformers will explain how to get access.
         return []
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:
+        if not (isinstance(error, (OSError, ValueError, RuntimeError)) or is_from_hub(error)):
+            raise
         reason = " ".join(str(error).split()).partition(". ")[0]
         return [f"model_name_or_path={name!r} is no folder here, and was not found on the Hub: {reason}."]
     return [f"model_name_or_path={name!r} is neither a folder here nor a model on the Hub. Check the name."]

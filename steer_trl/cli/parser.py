@@ -4,7 +4,6 @@ The command line overrides the recipe, which overrides the defaults.
 """
 
 import json
-import os
 import sys
 import textwrap
 from argparse import SUPPRESS, Action, ArgumentParser
@@ -15,8 +14,8 @@ from typing import Any
 from trl import TrlParser
 
 from steer_trl.cli.errors import OneLineParser
-from steer_trl.cli.recipe_files import SENTENCE, load_recipe, split_recipe
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.cli.names import BARE
+from steer_trl.cli.recipe_files import SENTENCE, load_recipe, set_environment, split_recipe
 from steer_trl.validation import refuse
 
 ONE_OR_SEVERAL = ("report_to", "advantage_shaping")
@@ -77,20 +76,18 @@ class RecipeParser(OneLineParser, TrlParser):
             # their use to training scripts.
             if action.dest == "resume_from_checkpoint":
                 action.help = RESUME
+            if action.dest in BARE:
+                action.nargs = "?"
+                action.const = BARE[action.dest]
 
     def parse_args_and_config(self, args: Iterable[str] | None = None, *others: Any, **named: Any) -> tuple[Any, ...]:
         """Parse the command line and the recipe; see [`~trl.TrlParser`]."""
         path, args = split_recipe(list(sys.argv[1:] if args is None else args))
         if path is not None:
             settings = self.settings_of(path, args)
-            environment = settings.pop("env", None) or {}
-            if not isinstance(environment, Mapping):
-                raise InvalidValueError(f"recipe {path}: env must be a mapping of variables, got {environment!r}.")
-            try:
-                os.environ |= {str(name): str(value) for name, value in environment.items()}
-            except ValueError as error:
-                # The value of a variable has a NUL byte or half of a surrogate pair.
-                raise InvalidValueError(f"recipe {path}: env cannot be set: {error}.") from error
+            # The console script has set them before, for the libraries that read them at the import.
+            set_environment(path)
+            settings.pop("env", None)
             args = [word for name, value in settings.items() for word in self._to_words(name, value)] + args
         return super().parse_args_and_config(args, *others, **named)
 

@@ -4,7 +4,9 @@ A recipe can extend another recipe, and then holds only the settings that differ
 that come with this package can be given by name, such as `steer_qwen2.5_math_7b` and `zero3`.
 """
 
+import os
 import re
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -82,6 +84,21 @@ def load_recipe(name: str | Path) -> dict[str, Any]:
     return settings
 
 
+def set_environment(path: str | None) -> None:
+    """Set the variables under `env` in a recipe.
+
+    Call this before libraries are imported, because many of them read their variables at the import.
+    """
+    environment = (load_recipe(path).get("env") if path is not None else None) or {}
+    if not isinstance(environment, Mapping):
+        raise InvalidValueError(f"recipe {path}: env must be a mapping of variables, got {environment!r}.")
+    try:
+        os.environ |= {str(name): str(value) for name, value in environment.items()}
+    except ValueError as error:
+        # The value of a variable has a NUL byte or half of a surrogate pair.
+        raise InvalidValueError(f"recipe {path}: env cannot be set: {error}.") from error
+
+
 def read_layers(name: str | Path) -> list[tuple[Path, dict[str, Any]]]:
     """Return a recipe's path and own settings, then those of the recipe that it extends, and so on."""
     found: list[tuple[Path, dict[str, Any]]] = []
@@ -121,6 +138,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
         read = yaml.load(path.read_bytes(), _Loader)
     except yaml.YAMLError as error:
         raise InvalidValueError(f"{path} is no valid YAML: {error}. Correct it.") from error
+    except UnicodeError as error:
+        raise InvalidValueError(f"{path} must be text in UTF-8, got {error}. Save it in this encoding.") from error
+    except RecursionError as error:
+        raise InvalidValueError(f"{path} is nested too deeply. Write lines 'name: value'.") from error
     if not isinstance(read, dict):
         found = "nothing" if read is None else f"a {type(read).__name__}"
         raise InvalidValueError(f"recipe {path} must be a YAML mapping, got {found}. Write lines 'name: value'.")

@@ -4,6 +4,7 @@ A recipe is printed with the settings of the recipes that it extends.
 """
 
 import textwrap
+from itertools import takewhile
 from pathlib import Path
 
 import yaml
@@ -80,8 +81,8 @@ def show_recipe(name: str) -> str:
     if name in list_files(ENGINES) and name not in list_files(RECIPES):
         return find_file(name, ENGINES, "engine configuration").read_text()
     path = find_file(name, RECIPES, "recipe")
-    lines = path.read_text().splitlines(keepends=True)
-    comment = "".join(lines[: next(i for i, line in enumerate(lines) if not line.startswith("#"))])
     # A null in a recipe stands for the default, so the setting is left out.
     settings = {name: value for name, value in load_recipe(path).items() if value is not None}
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    comment = "".join(takewhile(lambda line: line.startswith("#"), lines))
     return comment + yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=1000)

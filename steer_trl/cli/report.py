@@ -9,7 +9,7 @@ from steer_trl.report import write
 
 def main(arguments: list[str]) -> None:
     """Write the page and print its path."""
-    parser = OneLineParser("steer-trl report", allow_abbrev=False, description=__doc__.replace("`", ""))
+    parser = OneLineParser("steer-trl report", allow_abbrev=False, description=(__doc__ or "").replace("`", ""))
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or of several runs")
     parser.add_argument("-o", "--output", default="report.html", help="the page; report.html by default")
     given = parser.parse_args(arguments)

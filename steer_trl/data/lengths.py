@@ -38,9 +38,11 @@ def check_tokenizer(tokenizer: Any, name: str) -> None:
 
     Transformers loads such a tokenizer from a folder that has no tokenizer files.
     """
-    if not tokenizer("1")["input_ids"]:
+    # Such a tokenizer still has its special tokens. A vocabulary of letters or amino acids may lack any given text.
+    if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
+        owner = f" of {name!r}" if name else ""
         raise InvalidValueError(
-            f"The tokenizer of {name!r} has no vocabulary: its files are missing. Save it there with "
+            f"The tokenizer{owner} has no vocabulary: its files are missing. Save it there with "
             "tokenizer.save_pretrained."
         )
 

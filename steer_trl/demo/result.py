@@ -18,6 +18,7 @@ from steer_trl.diagnostics.keys import names
 from steer_trl.evaluation.comparison import Difference, compare_values
 from steer_trl.evaluation.folders import compare_evaluations, read_evaluations
 from steer_trl.evaluation.records import COMPLETIONS
+from steer_trl.exceptions import CannotContinueError
 
 PAIRS = Path(__file__).parent / "pairs.jsonl"
 """Published results of `steer-trl demo` with other seeds. Each line is the `result.json` of one seed."""
@@ -49,6 +50,12 @@ class Result:
         for name in (GRPO, HELD):
             path = self.folder / name / runlog.LOGS / runlog.METRICS
             logs[name] = [entry for entry in runlog.lines(path) if entry]
+            steps = [entry["step"] for entry in logs[name] if names.ENTROPY in entry]
+            if sorted(set(steps)) != steps:
+                raise CannotContinueError(
+                    f"{path} holds the lines of several runs: its steps do not rise. Remove {self.folder}, and start "
+                    "over."
+                )
         return logs
 
     @cached_property

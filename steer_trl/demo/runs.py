@@ -1,7 +1,8 @@
 """Starts the two training runs of the demonstration in parallel, each in a single-threaded process.
 
 All files are in one folder: the problems, the model that both runs start from, and each run's log, model and
-evaluation. The same command continues an interrupted demonstration, and skips the parts that are finished.
+evaluation. The same command continues an interrupted demonstration, and skips the parts that are finished. One
+demonstration at a time works in a folder, and its processes end with the command, however it ends.
 """
 
 import json
@@ -9,13 +10,16 @@ import multiprocessing
 import os
 import shutil
 import sys
+import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
 from steer_trl import runlog
@@ -24,12 +28,14 @@ from steer_trl.demo.folders import GRPO, HELD, LOW_TEMPERATURE, START, TEST
 from steer_trl.diagnostics.keys.names import ENTROPY, GENERATED_TOKENS
 from steer_trl.evaluation.records import SUMMARY
 from steer_trl.exceptions import CannotContinueError
+from steer_trl.system import write_text_whole
 
 SHIPPED = Path(__file__).parent / "start"
 """The folder of the model that runs with seed 0 start from. It also holds the model's evaluation.
 
 The model was made with `python -m steer_trl.demo.work start --seed 0`.
 """
+LOCK = "demo.lock"
 # Seconds between two readings of the logs.
 SECONDS = 1.0
 ENVIRONMENT = {
@@ -62,17 +68,27 @@ class Demo:
         """Train and test both models in `folder`, and show a progress bar for each.
 
         Raises:
-            `CannotContinueError`: the folder has runs with other settings, or a process failed.
+            `CannotContinueError`: the folder has runs with other settings, another demonstration works in it, or a
+                process failed.
         """
         folder = folder.absolute()
         folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(folder / LOCK, timeout=0):
+                self._run(folder)
+        except Timeout:
+            raise CannotContinueError(
+                f"another demonstration works in {folder}. Wait for its end, or give another --output_dir."
+            ) from None
+
+    def _run(self, folder: Path) -> None:
         settings = folder / "settings.json"
         if settings.exists() and json.loads(settings.read_text()) != asdict(self):
             raise CannotContinueError(f"{folder} has a demonstration with other settings. Give another --output_dir.")
-        settings.write_text(json.dumps(asdict(self)))
+        write_text_whole(settings, json.dumps(asdict(self)))
         for split in SPLITS:
             rows = "".join(json.dumps(row) + "\n" for row in problems(split))
-            (folder / f"{split}.jsonl").write_text(rows)
+            write_text_whole(folder / f"{split}.jsonl", rows)
         flags = [str(self.problems), "--seed", str(self.seed)]
         if self.seed == 0:
             shutil.copytree(SHIPPED, folder / START, dirs_exist_ok=True)
@@ -109,19 +125,44 @@ def work(folder: Path, names: list[str], flags: list[str], counted: str, total: 
                 show(bar, folder / name, counted)
     for name, process in processes.items():
         if process.exitcode:
-            said = (folder / f"{name}.txt").read_text()[-2000:]
-            raise CannotContinueError(f"{name} failed. {folder / name}.txt ends in:\n\n{said}")
+            raise CannotContinueError(describe_failure(folder / f"{name}.txt", name, process.exitcode))
+
+
+def describe_failure(output: Path, name: str, code: int) -> str:
+    """Return a text that says how the process of a model ended, with the end of its output."""
+    said = output.read_text(errors="replace")[-2000:] if output.exists() else "nothing"
+    return f"{name} failed with exit code {code}. {output} ends in:\n\n{said}"
 
 
 def work_in(folder: Path, name: str, flags: list[str]) -> None:
     """Run [`~steer_trl.demo.work.main`] in `folder`, and append its output to `NAME.txt` in that folder."""
-    from steer_trl.demo.work import main
+    with attach(folder, name):
+        # An error of this import is then in the output.
+        from steer_trl.demo.work import main
 
+        main(name, *flags)
+
+
+@contextmanager
+def attach(folder: Path, name: str) -> Iterator[None]:
+    """Inside the `with` block, work in `folder` as the only process of a model, and end with the parent process."""
+    threading.Thread(target=end_with_parent, daemon=True).start()
     os.chdir(folder)
     with Path(f"{name}.txt").open("a") as output:
         os.dup2(output.fileno(), sys.stdout.fileno())
         os.dup2(output.fileno(), sys.stderr.fileno())
-    main(name, *flags)
+    # A process of a demonstration that was killed a moment ago may still be ending.
+    with FileLock(f"{name}.lock"):
+        yield
+
+
+def end_with_parent() -> None:
+    """Wait until the command has ended, even by a signal that it cannot handle, and end this process."""
+    parent = multiprocessing.parent_process()
+    # This runs in a child.
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def show(bar: Any, folder: Path, counted: str) -> None:

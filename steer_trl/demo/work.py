@@ -8,7 +8,9 @@ trained by `steer-trl train` with the recipe `demo_NAME`. Every model is tested 
 `evaluate_demo`. After an interruption, `steer-trl train` and `steer-trl eval` continue where they stopped.
 """
 
+import shutil
 import sys
+from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM
@@ -17,6 +19,9 @@ from steer_trl.cli import evaluate, train
 from steer_trl.countdown.model import supervised_start
 from steer_trl.countdown.task import START_STEPS
 from steer_trl.demo.folders import START, TEST
+
+UNFINISHED = "start_unfinished"
+"""The folder in which the start is trained."""
 
 
 def make_start(folder: str, seed: int, steps: int = START_STEPS) -> None:
@@ -33,10 +38,14 @@ def main(name: str, problems: str, *flags: str) -> None:
 
     `flags` are passed to the training.
     """
-    if name == START:
-        make_start(name, seed=int(flags[1]))
-    else:
+    if name != START:
         train.main(["--config", f"demo_{name}", "--resume_from_checkpoint", "auto", *flags])
+    elif not Path(START).exists():
+        # The folder gets its name when it is whole. A start that is trained again would be another one than the one
+        # from which a part of the test was drawn.
+        shutil.rmtree(UNFINISHED, ignore_errors=True)
+        make_start(UNFINISHED, seed=int(flags[1]))
+        Path(UNFINISHED).rename(START)
     test = ["--config", "evaluate_demo", "--limit", problems]
     evaluate.main([*test, "--model_name_or_path", name, "--output_dir", f"{name}/{TEST}"])
 

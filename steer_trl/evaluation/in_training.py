@@ -1,11 +1,13 @@
 """Evaluates the policy during training, with the engine that generates the rollouts."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from steer_trl.evaluation.benchmarks import Benchmark, limit_greedy_samples
 from steer_trl.evaluation.loop import evaluate
+from steer_trl.evaluation.questions import describe_benchmarks, describe_judge
 from steer_trl.evaluation.records import Judged, Records
 from steer_trl.evaluation.sampling import Generator, Sampling
 from steer_trl.evaluation.summary import flatten, join_names, summarize
@@ -19,7 +21,7 @@ class BenchmarkEvaluation:
     `eval_aime24_maj@32`, ..., and `eval_average_avg` for the mean over benchmarks.
     `metric_for_best_model="aime24_avg@32"` chooses the best checkpoint by one of these metrics.
 
-    Every completion is written to `output_dir/benchmarks/step-N/`. Each rank draws
+    Every completion is written to `output_dir/benchmarks/step-N/`, in the files of `steer-trl eval`. Each rank draws
     `per_device_eval_batch_size` completions at once. With several samplings, the name of a metric
     contains the sampling's name after the benchmark's name, as in `eval_aime24_greedy_avg@1`. The
     completions of each sampling are then in a subfolder with the sampling's name.
@@ -64,6 +66,15 @@ class BenchmarkEvaluation:
         """The number of completions that one evaluation draws."""
         return sum(len(benchmark.dataset) * benchmark.num_samples for benchmark, _ in self.columns.values())
 
+    @cached_property
+    def questions(self) -> dict[str, dict[str, Any]]:
+        """Maps the name of each sampling to the entries of `settings.json` in which comparable evaluations agree."""
+        return {
+            name: describe_judge(self.judge)
+            | {"sampling": vars(sampling), "benchmarks": describe_benchmarks(self.by_sampling[name])}
+            for name, sampling in self.samplings.items()
+        }
+
     def complaints(self, metric_for_best_model: str | None, has_other_metrics: bool) -> list[str]:
         """Return a complaint if `metric_for_best_model` is not one of the metrics.
 
@@ -89,7 +100,13 @@ class BenchmarkEvaluation:
         ]
 
     def __call__(
-        self, generate: Generator, output_dir: str, step: int, batch_size: int, writes: bool = True
+        self,
+        generate: Generator,
+        output_dir: str,
+        step: int,
+        batch_size: int,
+        writes: bool = True,
+        about: Mapping[str, Any] | None = None,
     ) -> dict[str, float]:
         """Evaluate the model that `generate` draws from, and return the metrics on each rank. Collective.
 
@@ -99,13 +116,15 @@ class BenchmarkEvaluation:
             step (`int`): the current optimizer step, N.
             batch_size (`int`): the number of completions that each rank draws at once.
             writes (`bool`): whether this process writes the completions.
+            about (*optional*): entries about the model, which are added to `settings.json`.
         """
         metrics: dict[str, float] = {}
         for name, sampling in self.samplings.items():
             records = None
             if writes:
                 folder = Path(output_dir, "benchmarks", f"step-{step}", name)
-                records = Records(folder, {"step": step, "sampling": vars(sampling)}, overwrite=True)
+                settings = {"step": step, "batch_size": batch_size, **(about or {}), **self.questions[name]}
+                records = Records(folder, settings, overwrite=True)
             desc = " ".join(filter(None, ["Benchmarks", name, f"at step {step}"]))
             entries = evaluate(self.by_sampling[name], generate, self.judge, sampling, batch_size, records, desc)
             summary = summarize(entries)

@@ -13,11 +13,10 @@ from transformers import Trainer
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from steer_trl.exceptions import CannotContinueError
+from steer_trl.hub.errors import is_from_hub
 
 NOT_PUSHED = ("_*", f"{PREFIX_CHECKPOINT_DIR}-*")
 """Patterns of files that the suggested upload command excludes, because Transformers does not push them either."""
-HUB_PACKAGES = {"huggingface_hub", "httpx", "httpx2"}
-"""Packages whose errors a push may raise. huggingface_hub 1 uses httpx, and huggingface_hub 2 uses httpx2."""
 
 
 class PushError(CannotContinueError):
@@ -32,19 +31,13 @@ def catch_push_errors(trainer: Trainer) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not _is_from_hub(error):
+        if not is_from_hub(error):
             raise
         if trainer.hub_model_id is None:
             # The repository could not be created, but the other processes are already saving the model. If its weights
             # are sharded, the other processes wait until this process also saves.
             trainer.save_model(_internal_call=True)
         raise PushError(_describe_failure(trainer, error)) from error
-
-
-def _is_from_hub(error: BaseException | None) -> bool:
-    return error is not None and (
-        type(error).__module__.partition(".")[0] in HUB_PACKAGES or _is_from_hub(error.__cause__)
-    )
 
 
 def _describe_failure(trainer: Trainer, error: Exception) -> str:

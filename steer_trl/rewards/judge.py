@@ -83,8 +83,10 @@ def is_equal(answer: Reading, gold: Reading) -> bool:
     other reading. `COMPARISONS` lists the outer kinds first.
     """
     answer, gold = _member(answer), _member(gold)
-    if isinstance(answer, Group) != isinstance(gold, Group) and _options(answer) == _options(gold) != None:
-        return True
+    options = [_options(reading) for reading in (answer, gold)]
+    is_one_a_list = isinstance(answer, Group) != isinstance(gold, Group)
+    if is_one_a_list and None not in options:
+        return options[0] == options[1]
     for kind, compare in COMPARISONS.items():
         if isinstance(answer, kind) and isinstance(gold, kind):
             return compare(answer, gold)

@@ -48,12 +48,14 @@ class BenchmarkRuns:
             # TRL logs metrics as evaluation metrics only while the model is in evaluation mode.
             trainer.model.eval()
             output = EvalLoopOutput(np.empty(0), None, {}, self._evaluation.num_samples)
+        generator = TrainerGenerator(trainer)
         measured = self._evaluation(
-            TrainerGenerator(trainer),
+            generator,
             trainer.args.output_dir,
             trainer.state.global_step,
             trainer.args.per_device_eval_batch_size,
             writes=trainer.is_world_process_zero(),
+            about=generator.settings,
         )
         prefix = prefix.removesuffix(f"_{name}")
         return output._replace(
@@ -69,6 +71,18 @@ class TrainerGenerator:
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self.trainer = trainer
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What completions depend on, apart from the sampling, under the names of `steer-trl eval`."""
+        trainer = self.trainer
+        template = getattr(trainer, "chat_template_kwargs", None)
+        settings: dict[str, Any] = {
+            "model_name_or_path": getattr(getattr(trainer.model, "config", None), "_name_or_path", None),
+            "backend": "vllm" if trainer.use_vllm else "transformers",
+            "eos_token_ids": sorted(set(trainer.eos_token_ids)),
+        }
+        return settings | ({"chat_template_kwargs": template} if template else {})
 
     @property
     def needs_equal_batches(self) -> bool:

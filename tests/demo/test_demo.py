@@ -2,10 +2,16 @@
 
 import hashlib
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import fields
 
 import pytest
 import torch
+from filelock import FileLock, Timeout
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
@@ -13,7 +19,9 @@ from support.processes import run
 
 from steer_trl import runlog
 from steer_trl.cli.recipe_files import load_recipe
+from steer_trl.countdown.task import problems
 from steer_trl.curves import series
+from steer_trl.demo import work
 from steer_trl.demo.result import ENTROPY, QUESTIONS, Result, cells
 from steer_trl.demo.runs import SHIPPED, Demo
 from steer_trl.evaluation.comparison import Difference, compare_values
@@ -65,6 +73,79 @@ def test_the_same_command_again_trains_nothing(demo):
     again = run("-m", "steer_trl.cli", "demo", "--output_dir", "out", *SMALL, folder=folder)
     assert [log.stat().st_mtime_ns for log in logs] == before
     assert again.stdout == done.stdout
+
+
+def test_a_second_demonstration_in_a_folder_is_refused(tmp_path):
+    with FileLock(tmp_path / "demo.lock"), pytest.raises(CannotContinueError, match="another demonstration"):
+        Demo().run(tmp_path)
+
+
+PARENT = """
+import multiprocessing, sys, time
+from pathlib import Path
+from steer_trl.demo.runs import attach
+
+def work(folder):
+    with attach(folder, "grpo"):
+        print("at work", flush=True)
+        time.sleep(3600)
+
+if __name__ == "__main__":
+    multiprocessing.get_context("forkserver").Process(target=work, args=(Path(sys.argv[1]),)).start()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_processes_end_with_the_command(tmp_path, number):
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    parent = subprocess.Popen([sys.executable, script, tmp_path])
+    output = tmp_path / "grpo.txt"
+    while not (output.exists() and output.read_text()):
+        assert parent.poll() is None
+        time.sleep(0.1)
+    lock = FileLock(tmp_path / "grpo.lock")
+    with pytest.raises(Timeout):
+        lock.acquire(timeout=0)
+    parent.send_signal(number)
+    parent.wait()
+    # The child holds it until its end.
+    lock.acquire(timeout=300)
+
+
+def test_an_import_error_of_a_run_is_shown(tmp_path):
+    (tmp_path / "trl.py").write_text("raise ImportError('a broken installation')\n")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from pathlib import Path\nfrom steer_trl.demo.runs import work\n"
+        "if __name__ == '__main__':\n    work(Path.cwd(), ['grpo'], ['8'], 'step', 1)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert "a broken installation" in done.stderr.splitlines()[-1] and "CannotContinueError" in done.stderr
+
+
+def test_a_start_whose_test_was_interrupted_is_not_trained_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    whole = work.make_start
+    trained = []
+    monkeypatch.setattr(work, "make_start", lambda folder, seed: trained.append(seed) or whole(folder, seed, steps=2))
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems("test")[:4]))
+    work.main("start", "4", "--seed", "1")
+    summary = tmp_path / "start/_test/t0.25/summary.json"
+    first = summary.read_text()
+    summary.unlink()
+    work.main("start", "4", "--seed", "1")
+    assert trained == [1] and summary.read_text() == first
+
+
+def test_a_log_of_two_runs_has_no_result(tmp_path):
+    for name in ("grpo", "held"):
+        (tmp_path / name / "_logs").mkdir(parents=True)
+        lines = [json.dumps({"step": step, "entropy": 1.0}) for step in (1, 2, 1, 3)]
+        (tmp_path / name / "_logs/metrics.jsonl").write_text("\n".join(lines) + "\n")
+    with pytest.raises(CannotContinueError, match="several runs"):
+        Result(tmp_path).logs  # noqa: B018
 
 
 def test_a_folder_of_other_settings_is_refused(tmp_path):

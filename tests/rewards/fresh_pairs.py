@@ -1,7 +1,7 @@
 """One hundred answers of many kinds: fifty that deserve the reward, and fifty that do not.
 
-They were written before the grader was read, so they are a sample of what it does not expect. A row is the kind, the gold
-answer, the completion, and whether the completion is right.
+They were written before the grader was read, so they are a sample of what it does not expect. A row is the kind, the
+gold answer and the completion.
 """
 
 

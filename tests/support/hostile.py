@@ -31,7 +31,8 @@ def _boxes():
     )
     wrong = (
         r"\boxed{34}\boxed{33}¦\boxed{34} or \boxed{33} or \boxed{35}¦\boxed{34¦\boxed{34} but then \boxed{3"
-        r"¦\boxed{{34}¦\boxed{\{34\}¦\boxed 34 or 33¦\boxed{33|34}¦\boxed{34\text{ (or 33)}}¦\boxed{34 \mathrm{ or 33 }}"
+        r"¦\boxed{{34}¦\boxed{\{34\}¦\boxed 34 or 33¦\boxed{33|34}¦\boxed{34\text{ (or 33)}}"
+        r"¦\boxed{34 \mathrm{ or 33 }}"
         r"¦\boxed{34 \textbf{33}}¦\boxed{34 \mbox{33}}¦\boxed{\text{33}=x=\text{34}}¦\boxed{33\text{ cm}=34}"
         r"¦\boxed{\frac{66}{2}=34}¦\boxed{}¦\boxed{34}\boxed{}¦\boxed{ }¦\fbox{33}¦\framebox{34¦boxed{34}¦34"
         r"¦The answer is 34¦Answer: 34¦#### 34¦<answer>34</answer>"
