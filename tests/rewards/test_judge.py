@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import ROOT, SHARED
 
-from steer_trl.rewards.answers import after_thought, bare
+from steer_trl.rewards.answers import after_thought, bare, last_boxed
 from steer_trl.rewards.golds import find_fault
 from steer_trl.rewards.judge import judge
 
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path[:0] = [str(ROOT / "benchmarks"), str(Path(__file__).parent)]
+from fresh_pairs import RIGHT, WRONG
 from labelled import make_pairs, read_pairs
 
 WRITTEN = read_pairs()
@@ -192,3 +193,63 @@ def test_a_thought_is_no_answer(text, rest):
 )
 def test_a_gold_answer_is_tried_in_another_notation(gold, fault):
     assert find_fault(gold) == fault
+
+
+@pytest.mark.parametrize(("pairs", "is_right"), [(RIGHT, True), (WRONG, False)], ids=["right", "wrong"])
+def test_a_hundred_pairs_written_before_the_grader_was_read(pairs, is_right):
+    assert len(pairs) == 50
+    answers = [last_boxed(after_thought(completion)) for _, _, completion in pairs]
+    verdicts = [
+        answer is not None and judge(answer, bare(gold)).correct
+        for answer, (_, gold, _) in zip(answers, pairs, strict=True)
+    ]
+    assert [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict is not is_right] == []
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(2, 3000), st.integers(1, 900), st.integers(0, 99), st.integers(1, 9))
+def test_a_term_is_not_lost_beside_a_large_power(base, slope, offset, term):
+    power = f"{base}^{{{slope}n+{offset}}}"
+    assert judge(rf"{base}^{{{offset}}} \cdot {base}^{{{slope}n}}", power).correct
+    for sign in "+-":
+        assert not judge(f"{power}{sign}{term}", power).correct
+        assert not judge(f"y={power}{sign}{term}", f"y={power}").correct
+    assert judge(f"{power}-{term}", f"-{term}+{power}").correct
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(-99, 99), st.integers(-99, 99))
+def test_absolute_values(one, other):
+    assert judge(f"|{one}-({other})|", str(abs(one - other))).correct
+    assert judge(str(abs(one)), f"|{one}|").correct
+    assert judge(str(-abs(one)), f"|{one}|").correct is (one == 0)
+
+
+def interval(ends, kind):
+    low, high = min(ends), max(ends) + 1
+    return f"{kind[0]}{low},{high}{kind[1]}", {
+        place / 2
+        for place in range(-2, 20)
+        if low < place / 2 < high or (place / 2 == low and kind[0] == "[") or (place / 2 == high and kind[1] == "]")
+    }
+
+
+SETS = st.one_of(
+    st.builds(
+        interval, st.lists(st.integers(0, 5), min_size=2, max_size=2), st.sampled_from(["()", "[]", "(]", "[)"])
+    ),
+    st.sets(st.integers(0, 6), min_size=1, max_size=3).map(
+        lambda members: (rf"\{{{','.join(map(str, sorted(members)))}\}}", {float(member) for member in members})
+    ),
+)
+UNIONS = st.lists(SETS, min_size=2, max_size=4)
+
+
+@settings(max_examples=80, deadline=None)
+@given(UNIONS, UNIONS)
+def test_unions_are_equal_if_their_members_are(one, other):
+    # The ends are whole numbers, so the whole and half numbers show every difference.
+    texts = [r" \cup ".join(text for text, _ in parts) for parts in (one, other)]
+    members = [set().union(*(part for _, part in parts)) for parts in (one, other)]
+    assert judge(*texts).correct is (members[0] == members[1])
+    assert judge(r"\cup".join(text for text, _ in reversed(one)), texts[0]).correct
