@@ -134,8 +134,8 @@ def read_answer(answer: Any) -> str | None:
     answer = bare(text if has_box(text) else text.rsplit("####", 1)[-1])
     if re.fullmatch(r"-?\d{1,3}(,\d{3})+", answer):
         answer = answer.replace(",", "")
-    if integer := re.fullmatch(r"(-?)0*(\d+?)(\.0+)?", answer):
-        answer = integer[1] + integer[2]
+    if integer := re.fullmatch(r"(-?)(\d++)(\.0++)?", answer):
+        answer = integer[1] + (integer[2].lstrip("0") or "0")
     if measure := re.fullmatch(r"(-?[\d.,/]+)((?: +[A-Za-z]{3,})+)", answer):
         # `\text` keeps the words from being read as products.
         answer = rf"{measure[1]}\text{{{measure[2]}}}"

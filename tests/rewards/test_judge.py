@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import ROOT, SHARED
+from support.fresh_pairs import RIGHT, WRONG
 
 from steer_trl.rewards.answers import after_thought, bare, last_boxed
 from steer_trl.rewards.golds import find_fault
 from steer_trl.rewards.judge import judge
 
-sys.path[:0] = [str(ROOT / "benchmarks"), str(Path(__file__).parent)]
-from fresh_pairs import RIGHT, WRONG
+sys.path.insert(0, str(ROOT / "benchmarks"))
 from labelled import make_pairs, read_pairs
 
 WRITTEN = read_pairs()

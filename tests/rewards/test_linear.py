@@ -1,7 +1,8 @@
 """No completion makes a pattern work for long: the steps of a matcher that counts them grow with the text's length.
 
-Answers are found, and data sets are read, in the training process itself, so these patterns must be linear. An answer is
-read in a worker that has a deadline, and has at most `LONGEST` characters, so those patterns may be quadratic at most.
+Answers are found, and data sets are read, in the training process itself, so these patterns must be linear. An answer
+is read in a worker that has a deadline, and has at most `LONGEST` characters, so those patterns may be quadratic at
+most.
 """
 
 import re

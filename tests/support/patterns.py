@@ -33,16 +33,16 @@ def find_patterns(module):
 
 def _compile(call, module):
     """Compile the pattern of a call, or return `None` if it is made of local names."""
+    text, *others = [_evaluate(node, module) for node in [*call.args, *(key.value for key in call.keywords)]]
+    flags = [value for value in others if isinstance(value, re.RegexFlag)]
+    return re.compile(text, *flags) if isinstance(text, str) else None
+
+
+def _evaluate(node, module):
+    """Return the value of an expression, or `None` if it needs local names."""
     try:
-        text = eval(compile(ast.Expression(call.args[0]), "pattern", "eval"), vars(module) | {"separator": ",|;"})
-        flags = [eval(compile(ast.Expression(one), "flags", "eval"), vars(module)) for one in call.args[2:]]
-        flags += [
-            eval(compile(ast.Expression(key.value), "flags", "eval"), vars(module))
-            for key in call.keywords
-            if key.arg == "flags"
-        ]
-        return re.compile(text, *[flag for flag in flags if isinstance(flag, re.RegexFlag)])
-    except NameError:
+        return eval(compile(ast.Expression(node), "argument", "eval"), vars(module) | {"separator": ",|;"})
+    except (NameError, TypeError, AttributeError):
         return None
 
 
@@ -80,11 +80,7 @@ def _write(items, dice, groups):
 def _write_letter(items, dice):
     if items[0][0] is sre.NEGATE:
         taken = re.compile(_describe(items))
-        return (
-            next(letter for letter in "a7 -x{\\~,(\n" if taken.match(letter))
-            if any(map(taken.match, "a7 -x{\\~,(\n"))
-            else "a"
-        )
+        return next(filter(taken.match, "a7 -x{\\~,(\n"), "a")
     kind, value = dice.choice(items)
     return chr(value) if kind is sre.LITERAL else chr(value[0]) if kind is sre.RANGE else SAMPLES[value]
 

@@ -18,6 +18,7 @@ CATEGORIES = {
     sre.CATEGORY_NOT_WORD: r"\W",
 }
 REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
+COMPOSED = (*REPEATS, sre.BRANCH, sre.SUBPATTERN, sre.GROUPREF, sre.ATOMIC_GROUP)
 
 
 @cache
@@ -110,13 +111,7 @@ class Counter:
                     break
                 at, count = end, count + 1
             return rest(at) if count >= least else None
-        if len(items) == 1 and items[0][0] not in (
-            *REPEATS,
-            sre.BRANCH,
-            sre.SUBPATTERN,
-            sre.GROUPREF,
-            sre.ATOMIC_GROUP,
-        ):
+        if len(items) == 1 and items[0][0] not in COMPOSED:
             return self._repeat_letter(kind, least, most, items, at, rest)
 
         def again(count, place):
