@@ -12,7 +12,7 @@ from datasets.exceptions import DatasetsError
 from steer_trl.data.sources import FILE_BUILDERS, SOURCES, file_complaints
 from steer_trl.exceptions import InvalidValueError, NotThereError
 
-LONG_NUMBER = re.compile(r"[\[:,]\s*-?(?=[\d.]{16})\d+\.?\d*\s*[,\]}\n]")
+LONG_NUMBER = re.compile(r"[\[:,]\s*-?(?=[\d.]{16})\d++(?:\.\d*+)?+\s*[,\]}\n]")
 HUB_PAGE = "https://huggingface.co/datasets/"
 
 
