@@ -2,6 +2,8 @@
 
 START, GRPO, HELD = "start", "grpo", "held"
 """The names of the three models. Each model is saved in a folder of the same name."""
+UNFINISHED_START = "start_unfinished"
+"""The folder in which the start of another seed than 0 is trained."""
 TEST = "_test"
 """The folder of a model's evaluation, inside the model's folder."""
 LOW_TEMPERATURE = "t0.25"

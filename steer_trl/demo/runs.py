@@ -24,7 +24,7 @@ from tqdm.auto import tqdm
 
 from steer_trl import runlog
 from steer_trl.countdown.task import SPLITS, START_STEPS, problems
-from steer_trl.demo.folders import GRPO, HELD, LOW_TEMPERATURE, START, TEST
+from steer_trl.demo.folders import GRPO, HELD, LOW_TEMPERATURE, START, TEST, UNFINISHED_START
 from steer_trl.diagnostics.keys.names import ENTROPY, GENERATED_TOKENS
 from steer_trl.evaluation.records import SUMMARY
 from steer_trl.exceptions import CannotContinueError
@@ -122,7 +122,8 @@ def work(folder: Path, names: list[str], flags: list[str], counted: str, total: 
         while any(process.is_alive() for process in processes.values()):
             time.sleep(SECONDS)
             for name, bar in bars.items():
-                show(bar, folder / name, counted)
+                is_unfinished = name == START and (folder / UNFINISHED_START).exists()
+                show(bar, folder / (UNFINISHED_START if is_unfinished else name), counted)
     for name, process in processes.items():
         if process.exitcode:
             raise CannotContinueError(describe_failure(folder / f"{name}.txt", name, process.exitcode))

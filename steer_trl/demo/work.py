@@ -18,10 +18,7 @@ from transformers import AutoModelForCausalLM
 from steer_trl.cli import evaluate, train
 from steer_trl.countdown.model import supervised_start
 from steer_trl.countdown.task import START_STEPS
-from steer_trl.demo.folders import START, TEST
-
-UNFINISHED = "start_unfinished"
-"""The folder in which the start is trained."""
+from steer_trl.demo.folders import START, TEST, UNFINISHED_START
 
 
 def make_start(folder: str, seed: int, steps: int = START_STEPS) -> None:
@@ -43,9 +40,9 @@ def main(name: str, problems: str, *flags: str) -> None:
     elif not Path(START).exists():
         # The folder gets its name when it is whole. A start that is trained again would be another one than the one
         # from which a part of the test was drawn.
-        shutil.rmtree(UNFINISHED, ignore_errors=True)
-        make_start(UNFINISHED, seed=int(flags[1]))
-        Path(UNFINISHED).rename(START)
+        shutil.rmtree(UNFINISHED_START, ignore_errors=True)
+        make_start(UNFINISHED_START, seed=int(flags[1]))
+        Path(UNFINISHED_START).rename(START)
     test = ["--config", "evaluate_demo", "--limit", problems]
     evaluate.main([*test, "--model_name_or_path", name, "--output_dir", f"{name}/{TEST}"])
 

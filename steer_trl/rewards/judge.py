@@ -299,19 +299,18 @@ def _are_equal_sets(*groups: Group) -> bool:
 
 def _as_set(reading: Reading, values: list[Any]) -> Callable[[list[int]], Any] | None:
     """Append the real numbers of a reading to `values`, and return a function that makes the set from their ranks."""
-    if isinstance(reading, Group) and reading.kind == "union":
-        parts = [_as_set(part, values) for part in reading.parts]
+    kind, members = (reading.kind, reading.parts) if isinstance(reading, Group) else ("{}", (reading,))
+    if kind == "union":
+        parts = [_as_set(part, values) for part in members]
         return None if None in parts else lambda ranks: Union(*(part(ranks) for part in parts if part is not None))
-    is_interval = isinstance(reading, Group) and reading.kind in ("()", "[]", "(]", "[)")
-    members = reading.parts if isinstance(reading, Group) else (reading,)
+    is_interval = kind in ("()", "[]", "(]", "[)")
     numbers = [_end(member) for member in members]
     if None in numbers or (is_interval and len(members) != 2):
         return None
     first = len(values)
     values += numbers
     if is_interval:
-        left, right = reading.kind[0] == "(", reading.kind[1] == ")"
-        return lambda ranks: Interval(ranks[first], ranks[first + 1], left, right)
+        return lambda ranks: Interval(ranks[first], ranks[first + 1], kind[0] == "(", kind[1] == ")")
     return lambda ranks: FiniteSet(*ranks[first : first + len(numbers)])
 
 

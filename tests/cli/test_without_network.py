@@ -95,15 +95,15 @@ SEEN = """
 import sys
 from steer_trl.cli.main import main
 main(["eval", "--config", "mine.yaml", "--list"])
-import huggingface_hub.constants, torch
-print(torch.get_num_threads(), huggingface_hub.constants.HF_HOME)
+from huggingface_hub import constants
+print(constants.HF_HUB_ETAG_TIMEOUT, constants.HF_HOME)
 """
 
 
 def test_variables_of_a_recipe_are_set_before_libraries_read_them(tmp_path):
-    (tmp_path / "mine.yaml").write_text(f"env:\n  OMP_NUM_THREADS: 3\n  HF_HOME: {tmp_path}/home\n")
+    (tmp_path / "mine.yaml").write_text(f"env:\n  HF_HUB_ETAG_TIMEOUT: 77\n  HF_HOME: {tmp_path}/home\n")
     done = subprocess.run([sys.executable, "-c", SEEN], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == f"3 {tmp_path}/home", done.stderr
+    assert done.stdout.splitlines()[-1] == f"77 {tmp_path}/home", done.stderr
 
 
 def test_docstrings_may_be_stripped(tmp_path):

@@ -13,7 +13,19 @@ AFTER = re.compile(
     r"(Let's think|Think|Reason|Please|Remember|You must|Put|Output|Return|Write|Give|Present)\b[^.?!\n]*"
     r"\b(answer|response)\b[^.?!\n]*(\\boxed\{[^{}]*\}|####)[^?!\n]*)\s*$"
 )
-PIECES = ["Put", "Write ", "Please ", " your answer ", "answer", " response", "\\boxed{}", "\\boxed{", "####", ". ", "? "]
+PIECES = [
+    "Put",
+    "Write ",
+    "Please ",
+    " your answer ",
+    "answer",
+    " response",
+    "\\boxed{}",
+    "\\boxed{",
+    "####",
+    ". ",
+    "? ",
+]
 PIECES += ["\n", "  ", "What is 1+1", "Let's think ", "\\boxed{a.b}", "!", INSTRUCTIONS["answer_line"][-60:], "}"]
 
 
