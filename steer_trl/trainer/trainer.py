@@ -80,7 +80,8 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     Raises:
         `TypeError`: `args` is a plain `GRPOConfig`.
-        `ValueError`: the data set has too few prompts for a rollout, or has answers that cannot be scored.
+        `ValueError`: the data set has too few prompts for a rollout, or has answers that cannot be scored, or lacks a
+            column that a reward function requires.
     """
 
     shaping: Shaping
@@ -106,9 +107,11 @@ class SteerGRPOTrainer(GRPOTrainer):
         benchmarks: BenchmarkEvaluation | None = None,
     ) -> None:
         check_trainer_arguments(
+            self,
             args=args,
             reward_funcs=reward_funcs,
             train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
             rollout_func=rollout_func,
             environment_factory=environment_factory,
         )
