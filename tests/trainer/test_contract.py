@@ -197,6 +197,7 @@ LINES = {
     },
     GRPOTrainer.log: {
         "the log asks model.training which metrics are meant": ['"train" if self.model.training else "eval"'],
+        "it shows the advantages that were appended once a rollout": ['"advantage": self._logs["advantages"]'],
     },
     GRPOTrainer._init_training_state: {
         "it returns the first epoch and its first batch": [
