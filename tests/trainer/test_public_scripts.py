@@ -36,8 +36,8 @@ class Sharpen(TrainerCallback):
     """Makes the model's logits larger after its initial entropy is known, so that its entropy falls."""
 
     def on_step_end(self, args, state, control, model=None, **_):
-        if state.global_step >= 4:
-            norm = [module for name, module in model.named_modules() if name.endswith("norm")][-1]
+        if any("hold_entropy/target" in entry for entry in state.log_history):
+            norm = next(module for name, module in model.named_modules() if name.endswith(".norm"))
             with torch.no_grad():
                 norm.weight.mul_(2.0)
 
@@ -248,7 +248,6 @@ def parsed(settings):
     return args
 
 
-PPO = {"num_generations": 4, "config": CriticConfig}
 PROGRAMS = {
     "mini-R1": Program([format_reward, equation_reward], data=lambda: rows(chat=True)),
     "open-r1": Program(
@@ -304,6 +303,9 @@ PROGRAMS = {
 }
 
 
+NOT_RESAMPLED = {"grpo.py, streaming", "grpo_2048.py"}
+
+
 def make(program, folder, settings):
     """Make the trainer as the program does."""
     torch.manual_seed(0)
@@ -355,7 +357,12 @@ def is_number(value):
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.filterwarnings("ignore")
 def test_a_public_script_with_two_names_changed(tmp_path, name, settings):
-    trainer = make(PROGRAMS[name], tmp_path, settings)
+    try:
+        trainer = make(PROGRAMS[name], tmp_path, settings)
+    except ValueError as error:
+        # Rows that cannot be read again, and environments that end with their attempt: the error says what works.
+        assert settings is README and name in NOT_RESAMPLED and "hold_entropy" in str(error)
+        return
     try:
         metrics = finish(trainer)
     except CannotContinueError as error:

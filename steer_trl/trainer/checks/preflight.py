@@ -59,12 +59,12 @@ def check_trainer_arguments(
         if resamples and isinstance(train_dataset, IterableDataset):
             complaints.append(
                 "dynamic_sampling='resample' cannot be combined with a streamed train_dataset: it reads rows by their "
-                "number. Load the data set."
+                "number. Load the data set, or use hold_entropy alone."
             )
         if resamples and has_environments:
             complaints.append(
                 "dynamic_sampling='resample' cannot be combined with environment_factory: the state of an environment "
-                "ends with its attempt. Leave dynamic_sampling unset."
+                "ends with its attempt. Leave dynamic_sampling unset, and use hold_entropy alone."
             )
         if resamples:
             complaints += _sampling_complaints(rewards, args.dynamic_sampling_reward)
