@@ -13,15 +13,18 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from steer_trl.system import write_text_whole
+from steer_trl.validation import is_number, keep_valid
 
 LOGS, RUN, METRICS, ALARMS, TOKENS = "_logs", "run.json", "metrics.jsonl", "alarms.jsonl", "tokens"
 SCHEMA = 1
 CHECKPOINT = "checkpoint-"
+LARGEST = 1e15
+"""A number in a file that is not smaller than this cannot be a time or a number of steps."""
 TOKEN_FILE = re.compile(r"step-(\d{1,15})\.jsonl")
 
 
@@ -72,8 +75,7 @@ def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> 
             _cut(path, step)
     folder.mkdir(parents=True, exist_ok=True)
     now = round(time.time(), 3)
-    earlier = before.get("resumed")
-    resumed = [*(earlier if isinstance(earlier, list) else []), {"step": step, "time": now}] if step else []
+    resumed = [*before.get("resumed", []), {"step": step, "time": now}] if step else []
     run = {"schema_version": SCHEMA, "started": before.get("started", now), "resumed": resumed, **description}
     text = json.dumps(as_json(run), indent=1)
     write_text_whole(folder / RUN, text)
@@ -101,10 +103,47 @@ def step_of(entry: Mapping[str, Any]) -> int:
     return step if isinstance(step, int) and 0 <= step < 10**15 else 0
 
 
-def read_description(folder: Path) -> dict[str, Any]:
-    """Return the contents of `run.json` in a `_logs` folder; empty if the file is missing or unreadable."""
+def read_description(folder: Path, notes: list[str] | None = None) -> dict[str, Any]:
+    """Return the fields of `run.json` in a `_logs` folder that have the type in `FIELDS`.
+
+    What is missing, unreadable or of another type is left out. The last two are appended to `notes`.
+    """
     path = folder / RUN
-    return (path.is_file() and loads(path.read_bytes())) or {}
+    if not path.is_file():
+        return {}
+    description = loads(path.read_bytes())
+    if description is None:
+        notes = [] if notes is None else notes
+        notes.append(f"{RUN} could not be read.")
+        return {}
+    return keep_valid(description, FIELDS, RUN, notes)
+
+
+def is_count(value: Any) -> bool:
+    """Return whether a value from a file can be a time in seconds or a number of steps."""
+    return is_number(value) and 0 <= value < LARGEST
+
+
+def _are_resumes(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) and is_count(one.get("step")) for one in value)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+FIELDS: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("schema_version", "started", "max_steps", "processes"), is_count),
+    **dict.fromkeys(("settings", "defaults", "versions", "code"), _is_mapping),
+    "resumed": _are_resumes,
+    "methods": _are_texts,
+    "model": lambda value: value is None or isinstance(value, str),
+}
+"""The fields of `run.json` that are read, each with the test of its value."""
 
 
 def find_checkpoints(folder: Path) -> list[Path]:

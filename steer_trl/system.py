@@ -11,19 +11,33 @@ from typing import Any
 
 
 def write_whole(path: Path, save: Callable[[Path], Any]) -> None:
-    """Write a file with `save`, so that `path` never holds an incomplete file.
+    """Write a file with `save`, so that `path` never holds an incomplete file, even after a loss of power.
 
-    `save` writes a temporary file in the same folder, which is then renamed to `path`. If this fails, the temporary
-    file is removed.
+    `save` writes a temporary file in the same folder. It is flushed to the disk and then renamed to `path`. If this
+    fails, the temporary file is removed.
     """
     # Transformers leaves files whose names begin with _ out of a push.
     partial = path.with_name(f"_{path.name}.partial")
     try:
         save(partial)
+        _flush(partial)
         os.replace(partial, path)
+        _flush(path.parent)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def _flush(path: Path) -> None:
+    """Flush a file, or the names in a folder, to the disk. Some file systems cannot flush folders."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        if not path.is_dir():
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def write_text_whole(path: Path, text: str) -> None:

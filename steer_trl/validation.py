@@ -111,6 +111,24 @@ def read_from_state(state: object, name: str, is_valid: Callable[[Any], bool], m
     return state[name]
 
 
+def keep_valid(
+    state: Mapping[str, Any], tests: Mapping[str, Callable[[Any], bool]], file: str, notes: list[str] | None = None
+) -> dict[str, Any]:
+    """Return the fields of a state from a `file` that pass their test; fields without a test are left out.
+
+    For each field that does not pass, a sentence is appended to `notes`.
+    """
+    kept = {}
+    for name, is_valid in tests.items():
+        if name not in state:
+            continue
+        if is_valid(state[name]):
+            kept[name] = state[name]
+        elif notes is not None:
+            notes.append(f"{name} in {file} was left out: its value {str(state[name])[:60]!r} has the wrong type.")
+    return kept
+
+
 def as_tuple(one_or_several: str | Collection[str]) -> tuple[str, ...]:
     """Return a single string, or a collection of strings, as a tuple."""
     return (one_or_several,) if isinstance(one_or_several, str) else tuple(one_or_several)

@@ -9,7 +9,7 @@ from typing import Any
 
 from steer_trl import runlog
 from steer_trl.evaluation.comparison import Difference, compare_values
-from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY, Judged, flatten_settings
+from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY, flatten_settings, read_judged, read_mapping
 from steer_trl.evaluation.summary import measure_problems
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
@@ -47,12 +47,12 @@ class Evaluation:
 
 def _read_values(folder: Path) -> Values:
     try:
-        judged = [Judged(**(entry or {})) for entry in runlog.lines(folder / COMPLETIONS)]
+        judged = [read_judged(entry) for entry in runlog.lines(folder / COMPLETIONS)]
         judged.sort(key=lambda one: one.batch)
         samples: dict[str, Counter[str]] = {}
         for one in judged:
             samples.setdefault(one.benchmark, Counter())[one.id] += 1
-        summary = _read(folder / SUMMARY)["benchmarks"]
+        summary = read_mapping(folder / SUMMARY)["benchmarks"]
         counted = {name: (one["problems"], {one["samples"]}) for name, one in summary.items()}
         if {name: (len(ids), set(ids.values())) for name, ids in samples.items()} != counted:
             raise InvalidValueError("some are missing, repeated or of other problems")
@@ -64,11 +64,13 @@ def _read_values(folder: Path) -> Values:
         ) from error
 
 
-def _read(path: Path) -> dict[str, Any]:
-    found = runlog.loads(path.read_bytes())
-    if found is None:
-        raise InvalidValueError(f"{str(path)!r} cannot be read as a mapping in JSON")
-    return found
+def _read_settings(path: Path) -> dict[str, Any]:
+    settings = read_mapping(path)
+    for name in ("sampling", "benchmarks"):
+        if not isinstance(settings.get(name), dict):
+            value = str(settings.get(name))[:60]
+            raise InvalidValueError(f"{str(path)!r}: {name} must be a mapping, got {value!r}. Evaluate again.")
+    return settings
 
 
 def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
@@ -91,7 +93,7 @@ def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
                 f"{str(path)!r} holds an evaluation that has not ended. Run its command again, which resumes it."
             )
     refuse(complaints, "evaluation")
-    return {name: Evaluation(path, _read(path / SETTINGS)) for name, path in sorted(found.items())}
+    return {name: Evaluation(path, _read_settings(path / SETTINGS)) for name, path in sorted(found.items())}
 
 
 def compare_samplings(

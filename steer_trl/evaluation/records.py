@@ -7,13 +7,17 @@ from the folder.
 """
 
 import json
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from steer_trl import runlog
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.system import write_text_whole
+
+logger = logging.getLogger(__name__)
 
 SETTINGS, COMPLETIONS, SUMMARY = "settings.json", "completions.jsonl", "summary.json"
 
@@ -44,6 +48,43 @@ class Judged(NamedTuple):
     completion: str
 
 
+TYPES = {
+    **dict.fromkeys(("batch", "sample", "num_tokens"), (int,)),
+    **dict.fromkeys(("benchmark", "id", "completion"), (str,)),
+    **dict.fromkeys(("correct", "timed_out", "truncated"), (bool,)),
+    **dict.fromkeys(("answer", "vote"), (str, type(None))),
+}
+"""The types of each field of `Judged`."""
+
+
+def read_judged(entry: Mapping[str, Any] | None) -> Judged:
+    """Return the judged sample in a line of `completions.jsonl`.
+
+    Raises `ValueError` if the line is unreadable (`entry` is `None`), or if a field is missing, unknown or of another
+    type. The caller names the file.
+    """
+    if entry is None:
+        raise InvalidValueError("a line is not a mapping in JSON")
+    for name, types in TYPES.items():
+        # The type is compared, because `True` is an `int` as well.
+        if name not in entry or type(entry[name]) not in types:
+            kinds = " or ".join(one.__name__ for one in types)
+            raise InvalidValueError(f"{name} must be {kinds}, got {str(entry.get(name))[:60]!r}")
+        if types == (int,) and not 0 <= entry[name] < runlog.LARGEST:
+            raise InvalidValueError(f"{name} must be in [0, {runlog.LARGEST:g}), got {str(entry[name])[:60]}")
+    if unknown := entry.keys() - TYPES.keys():
+        raise InvalidValueError(f"unknown field {min(unknown)!r}")
+    return Judged(**entry)
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Return the mapping in a JSON file. Raises `ValueError` with the file's name if it holds anything else."""
+    found = runlog.loads(path.read_bytes())
+    if found is None:
+        raise InvalidValueError(f"{str(path)!r} cannot be read as a mapping in JSON")
+    return found
+
+
 class Records:
     """The files of one evaluation: its settings, its judged completions and its summary.
 
@@ -72,14 +113,21 @@ class Records:
         """Return the complete batches by their number, and remove incomplete batches from the file."""
         if not self._path.exists():
             return {}
-        lines = self._path.read_text().splitlines(keepends=True)
+        entries = list(runlog.lines(self._path))
         batches: dict[int, list[Judged]] = {}
-        for line in lines:
-            if line.endswith("}\n"):
-                one = Judged(**json.loads(line))
-                batches.setdefault(one.batch, []).append(one)
-        whole = {number: batch for number, batch in batches.items() if len(batch) == batch_sizes[number]}
-        if sum(map(len, whole.values())) != len(lines):
+        for number, entry in enumerate(entries):
+            try:
+                one = read_judged(entry)
+            except InvalidValueError as error:
+                # The last line of an evaluation that was interrupted may be incomplete.
+                if number < len(entries) - 1:
+                    text = "%s, line %d is damaged, and its batch is evaluated again: %s."
+                    logger.warning(text, self._path, number + 1, error)
+                continue
+            batches.setdefault(one.batch, []).append(one)
+        sizes = dict(enumerate(batch_sizes))
+        whole = {number: batch for number, batch in batches.items() if len(batch) == sizes.get(number)}
+        if sum(map(len, whole.values())) != len(entries):
             self._write(COMPLETIONS, "".join(map(_format_lines, whole.values())))
         return whole
 
@@ -101,7 +149,7 @@ class Records:
                 f"{self.folder} holds completions, but {SETTINGS}, with what they depend on, is missing. "
                 "Give another folder, or --overwrite."
             )
-        there = flatten_settings(json.loads(path.read_text()) if path.exists() else settings)
+        there = flatten_settings(read_mapping(path) if path.exists() else settings)
         here = flatten_settings(settings)
         differences = "; ".join(
             f"{key}: {there.get(key)!r} there, {here.get(key)!r} here"

@@ -9,7 +9,7 @@ from steer_trl import runlog
 from steer_trl.diagnostics.keys import PANELS, Key, Panel, names
 from steer_trl.report.entropy import describe_entropy
 from steer_trl.report.evaluations import Evaluations, compare_runs, draw_frontiers, find_evaluations
-from steer_trl.report.read import Run, shorten
+from steer_trl.report.read import Run, is_finite_number, shorten
 from steer_trl.report.tokens import select_token_steps
 from steer_trl.report.weights import describe_weights
 
@@ -77,11 +77,12 @@ def find_budget(run: Run) -> dict[str, Any] | None:
     settings = run.settings
     tokens = max(run.curves.get(names.GENERATED_TOKENS, {}).values(), default=0.0)
     budgets: list[dict[str, Any]] = [{"unit": "tokens", "used": tokens, "size": settings.get("max_generated_tokens")}]
-    if settings.get("max_steps", 1) > 0:
+    max_steps = settings.get("max_steps", 1)
+    if not is_finite_number(max_steps) or max_steps > 0:
         budgets.append({"unit": "steps", "used": run.last_step, "size": run.max_steps})
     else:
         budgets.append({"unit": "epochs", "used": run.epoch, "size": settings.get("num_train_epochs")})
-    known = [budget for budget in budgets if budget["size"]]
+    known = [budget for budget in budgets if is_finite_number(budget["size"]) and budget["size"] > 0]
     return max(known, key=lambda budget: budget["used"] / budget["size"], default=None)
 
 

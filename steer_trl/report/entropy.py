@@ -42,7 +42,9 @@ def describe_entropy(run: Run) -> dict[str, Any] | None:
     is_held = False
     if not target:
         change = f", {end / start - 1:+.0%}" if start else ""
-        phrase = f"{start:.3g} → {end:.3g}{change}{direction}"
+        phrase = f"{start:.3g} → {end:.3g}{change}{direction}" if start else f"{end:.3g} at the end{direction}"
+        if run.settings.get("hold_entropy") is not None:
+            phrase += ", not held: its level is not known yet"
     else:
         distance = level / target - 1
         is_held = max(abs(distance), abs(end / target - 1)) <= BAND

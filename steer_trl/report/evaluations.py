@@ -86,7 +86,9 @@ def _read_summaries(folder: Path) -> Iterator[tuple[str, float, float]]:
         try:
             summary = runlog.loads((path / SUMMARY).read_bytes()) or {}
             pairs = flatten(summary, "" if path == folder else path.name)
-            yield from [(f"eval_{key}", mean, half or 0.0) for key, (mean, half) in pairs.items()]
+            for key, (mean, half) in pairs.items():
+                if is_finite_number(mean) and (half is None or is_finite_number(half)):
+                    yield f"eval_{key}", mean, half or 0.0
         except (OSError, LookupError, TypeError, ValueError, AttributeError):
             continue
 

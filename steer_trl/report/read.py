@@ -13,9 +13,14 @@ from typing import Any, TypeGuard
 
 from steer_trl import runlog
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import is_number
+from steer_trl.validation import is_number, keep_valid
 
 STATE = "trainer_state.json"
+FIELDS_OF_STATE = {
+    "log_history": lambda value: isinstance(value, list) and all(isinstance(entry, dict) for entry in value),
+    "max_steps": runlog.is_count,
+}
+"""The fields of a trainer state that are read, each with the test of its value."""
 
 
 class NoRun(InvalidValueError):
@@ -85,7 +90,8 @@ def _find_folders(path: Path) -> list[Path]:
 def read_run(folder: Path, name: str) -> Run:
     """Read the run in one folder. Raises [`NoRun`] if the log contains no numbers."""
     logs = folder / runlog.LOGS
-    run = Run(name, folder, runlog.read_description(logs))
+    notes: list[str] = []
+    run = Run(name, folder, runlog.read_description(logs, notes), notes=notes)
     entries = _read_lines(logs / runlog.METRICS, run)
     first_step = min(map(runlog.step_of, entries), default=math.inf)
     state, state_path = _read_state(folder, run)
@@ -95,8 +101,9 @@ def read_run(folder: Path, name: str) -> Run:
     for entry in [*earlier, *entries]:
         _add_entry(run, entry)
     if not run.curves:
-        raise NoRun(f"{folder} has a log without a single number. Was the run shorter than its logging_steps?")
-    run.max_steps = run.description.get("max_steps", state.get("max_steps"))
+        notes = "".join(f" {note}" for note in run.notes)
+        raise NoRun(f"{folder} has a log without a single number. Was the run shorter than its logging_steps?{notes}")
+    run.max_steps = run.description.get("max_steps", state.get("max_steps")) or None
     run.alarms = _read_lines(logs / runlog.ALARMS, run)
     run.token_steps = runlog.token_files(logs)
     return run
@@ -129,7 +136,7 @@ def _read_state(folder: Path, run: Run) -> tuple[dict[str, Any], str]:
     for path in _find_states(folder):
         within = str(path.relative_to(folder))
         if (state := runlog.loads(path.read_bytes())) is not None:
-            return state, within
+            return keep_valid(state, FIELDS_OF_STATE, within, run.notes), within
         run.notes.append(f"{within} could not be read.")
     return {}, ""
 

@@ -20,7 +20,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.system import write_text_whole, write_whole
 from steer_trl.trainer.sampling.resample import Resampling
-from steer_trl.trainer.saved import ROLLOUT_FILE, STATE_FILE, read_state, read_tensors
+from steer_trl.trainer.saved import ROLLOUT_FILE, STATE_FILE, name_file, read_state, read_tensors
 from steer_trl.trainer.trl import (
     GRPOTrainer,
     continue_rollout,
@@ -28,6 +28,7 @@ from steer_trl.trainer.trl import (
     micro_batches_of_rollout,
     steps_per_rollout,
 )
+from steer_trl.validation import read_from_state
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,8 @@ Micro-batches are counted instead of optimizer steps, because steps may have dif
 """
 GEOMETRY = ("per_device_train_batch_size", "steps_per_generation", "num_generations", "num_iterations")
 """The settings that decide how a rollout is split into micro-batches."""
+WHOLE = (lambda value: type(value) is int and 0 <= value < 10**15, "a whole number >= 0")
+"""The test of a count in a checkpoint, and its description."""
 
 
 class Checkpoints(TrainerCallback):
@@ -121,11 +124,16 @@ class Checkpoints(TrainerCallback):
         state = read_state(folder)
         for name, part in self._parts.items():
             if name in state:
-                part.load_state_dict(state[name])
+                with name_file(path, name):
+                    part.load_state_dict(state[name])
             elif part.state_dict():
                 logger.warning("%s has no state of %r: it starts from scratch, as in a first rollout.", path, name)
         if PROGRESS in state:
-            _load_rollout(self._trainer, folder, state[SETTINGS], **state[PROGRESS])
+            with name_file(path, f"{PROGRESS} and {SETTINGS}"):
+                geometry = {name: read_from_state(state.get(SETTINGS), name, *WHOLE) for name in GEOMETRY}
+                done = read_from_state(state[PROGRESS], "micro_batches", *WHOLE)
+                per_rollout = read_from_state(state[PROGRESS], "per_rollout", *WHOLE)
+            _load_rollout(self._trainer, folder, geometry, done, max(per_rollout, 1))
         else:
             # The checkpoint was saved by TRL's own trainer, or contains only the weights.
             logger.warning(

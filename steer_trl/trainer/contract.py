@@ -8,8 +8,8 @@ training run checks whether it does (`checks/tripwire.py`).
 
 import inspect
 import logging
-import re
 from importlib.metadata import version
+from types import CodeType
 
 from transformers import Trainer
 from trl import GRPOTrainer
@@ -22,15 +22,21 @@ TESTED = ("1.16",)
 """Versions of TRL with which all tests have passed."""
 INSTALL = "pip install 'trl>=1.16,<1.17'"
 
-METHODS = (
-    *("_calculate_rewards", "_init_training_state", "_finish_current_push", "_generate", "_tokenize_prompts"),
-    *("_generate_and_score_completions", "_get_per_token_logps_and_entropies", "_generate_single_turn"),
-    *("compute_loss", "save_model", "evaluation_loop", "create_model_card"),
-)
-"""Methods of `GRPOTrainer` that this package overrides or calls."""
+METHODS = {
+    **dict.fromkeys(("_calculate_rewards", "_init_training_state", "_finish_current_push"), ""),
+    **dict.fromkeys(("_generate", "_tokenize_prompts"), "prompts"),
+    "_generate_and_score_completions": "inputs",
+    "_get_per_token_logps_and_entropies": "model input_ids attention_mask logits_to_keep batch_size compute_entropy",
+    "_generate_single_turn": "prompt_ids images multimodal_fields num_generations",
+    "compute_loss": "model inputs return_outputs num_items_in_batch",
+    "save_model": "output_dir _internal_call",
+    "evaluation_loop": "dataloader metric_key_prefix",
+    "create_model_card": "model_name dataset_name tags",
+}
+"""Methods of `GRPOTrainer` that this package overrides or calls, and the arguments that it passes or receives."""
 
 ATTRIBUTES = (
-    *("_step", "_buffered_inputs", "_metrics", "_pending_metrics", "_pending_extra_logs", "_tokenizer"),
+    *("_step", "_buffered_inputs", "_metrics", "_pending_metrics", "_pending_extra_logs", "_tokenizer", "_logs"),
     *("_entropy_window_stats", "_current_train_step_time", "num_generations", "num_iterations", "reward_weights"),
     *("reward_func_names", "epsilon_low", "epsilon_high", "loss_type", "importance_sampling_level"),
     *("temperature", "use_vllm", "vllm_generation", "generation_config", "generation_kwargs", "eos_token_ids"),
@@ -39,6 +45,9 @@ ATTRIBUTES = (
     "aux_loss_enabled",
 )
 """Attributes of TRL's trainer that this package reads or sets."""
+
+OF_SOME_SETTINGS = {"vllm_generation"}
+"""Attributes that TRL's trainer has only under some settings."""
 
 
 def check_trl(installed: str | None = None) -> None:
@@ -65,7 +74,43 @@ def check_trl(installed: str | None = None) -> None:
 def broken_pieces() -> list[str]:
     """Return the names that this package needs and that the installed TRL lacks."""
     broken = [f"GRPOTrainer.{name}" for name in ("_tag_names", *METHODS) if not hasattr(GRPOTrainer, name)]
-    parents = [parent for parent in GRPOTrainer.__mro__ if parent not in Trainer.__mro__]
-    names = set(re.findall(r"\w+", "".join(map(inspect.getsource, parents))))
+    for name, arguments in METHODS.items():
+        parameters = inspect.signature(getattr(GRPOTrainer, name, broken_pieces)).parameters
+        takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        if hasattr(GRPOTrainer, name) and not takes_any:
+            missing = [argument for argument in arguments.split() if argument not in parameters]
+            broken += [f"argument {argument!r} of GRPOTrainer.{name}" for argument in missing]
+    names = find_names(GRPOTrainer)
     broken += [f"attribute GRPOTrainer().{name}" for name in ATTRIBUTES if name not in names]
     return broken
+
+
+def find_names(trainer_class: type) -> set[str]:
+    """Return every name in the code of a trainer's class and of its parents, up to Transformers' trainer.
+
+    The compiled code is read, because the source text may not be there, and has names in its comments.
+    """
+    parents = [parent for parent in trainer_class.__mro__ if parent not in Trainer.__mro__]
+    members = [member for parent in parents for member in vars(parent).values()]
+    functions = [getattr(member, "fget", None) or getattr(member, "__func__", member) for member in members]
+    codes: list[CodeType] = [inspect.unwrap(one).__code__ for one in functions if inspect.isfunction(one)]
+    # The list grows by the functions that are defined inside each function.
+    for code in codes:
+        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+    return {name for code in codes for name in code.co_names}
+
+
+def check_attributes(trainer: GRPOTrainer) -> None:
+    """Raise `ImportError` if a constructed trainer of an untested TRL lacks an attribute that this package needs.
+
+    A name in TRL's code does not show that its constructor sets the attribute.
+    """
+    installed = version("trl")
+    if installed.startswith(tuple(f"{tested}." for tested in TESTED)):
+        return
+    missing = [name for name in ATTRIBUTES if name not in OF_SOME_SETTINGS and not hasattr(trainer, name)]
+    if missing:
+        raise IncompatibleVersionError(
+            f"steer_trl cannot work with TRL {installed}, whose trainer has no attribute {', no '.join(missing)}. It "
+            f"was tested with TRL {' and '.join(TESTED)}: {INSTALL}"
+        )

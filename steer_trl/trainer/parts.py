@@ -18,6 +18,7 @@ from steer_trl.trainer.checkpoint import Checkpoints
 from steer_trl.trainer.checks.preflight import check_compiled, check_tokenizer_of
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.checks.updates import UpdateWatch, check_trainable
+from steer_trl.trainer.contract import check_attributes
 from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.ordering import Ordering
@@ -82,6 +83,7 @@ class Shaping:
         """
         trainer = self._trainer
         args = trainer.args
+        check_attributes(trainer)
         check_tokenizer_of(trainer)
         if trainer.is_world_process_zero():
             remark_other_policies(args, trainer.model)

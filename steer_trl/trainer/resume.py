@@ -82,7 +82,8 @@ def last_complete_checkpoint(output_dir: str) -> str | None:
 def is_complete(checkpoint: Path) -> bool:
     """Return whether all files of a checkpoint were written completely."""
     try:
-        json.loads((checkpoint / TRAINER_STATE_NAME).read_text())
-    except (OSError, ValueError):
+        state = json.loads((checkpoint / TRAINER_STATE_NAME).read_text())
+    except (OSError, ValueError, RecursionError):
         return False
-    return are_whole(checkpoint)
+    has_step = isinstance(state, dict) and isinstance(state.get("global_step"), int)
+    return has_step and are_whole(checkpoint)

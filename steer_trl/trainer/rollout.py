@@ -24,7 +24,7 @@ from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
-from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log, forward
+from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log, forward, replace_column
 
 
 class RolloutShaping:
@@ -122,6 +122,7 @@ class RolloutShaping:
             shaped = shape_rollout(acting, groups)[own][:, :width]
             rollout["advantages"] = shaped.squeeze(1) if shaped.size(1) == 1 else shaped
             self._log_change(before, rollout["advantages"], loss_mask(rollout))
+            self._show(rollout["advantages"], loss_mask(compared))
         return rollout
 
     def log_entropy(self, entropies: Tensor, mask: Tensor) -> float:
@@ -182,3 +183,14 @@ class RolloutShaping:
         change = (after.view(len(before), -1) - before.unsqueeze(1)).abs()
         mean = masked_mean_over_ranks(self._trainer.accelerator, change.expand_as(mask), mask)
         append_to_log(self._trainer, {"rollout_advantage_change": mean})
+
+    def _show(self, advantages: Tensor, written: Tensor) -> None:
+        """Put the advantages `[B]` or `[B, T]` into TRL's table of completions (`log_completions`). Collective.
+
+        A completion's advantages are shown as their mean over the tokens in `written`. Weights that the loss applies
+        later are not in the table.
+        """
+        of_tokens = advantages.view(len(advantages), -1).expand_as(written)
+        means = (of_tokens * written).sum(dim=1) / written.sum(dim=1).clamp(min=1)
+        shown = means if advantages.dim() == 2 else advantages
+        replace_column(self._trainer, "advantages", self._trainer.accelerator.gather(shown).tolist())

@@ -5,13 +5,14 @@ If a file is damaged, the error names it.
 
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from steer_trl.exceptions import CannotContinueError
+from steer_trl.exceptions import CannotContinueError, InvalidValueError
 
 STATE_FILE = "shaping_state.json"
 ROLLOUT_FILE = "rollout_{rank}_of_{ranks}.pt"
@@ -24,7 +25,7 @@ def read_state(folder: Path) -> dict[str, Any]:
     The result is empty if TRL's own trainer saved the checkpoint.
     """
     path = folder / STATE_FILE
-    return _read(path, lambda: json.loads(path.read_text())) if path.exists() else {}
+    return _read(path, lambda: _parse_mapping(path)) if path.exists() else {}
 
 
 def read_tensors(path: Path) -> Any:
@@ -41,6 +42,26 @@ def are_whole(folder: Path) -> bool:
     pattern = ROLLOUT_FILE.format(rank="*", ranks="*")
     saved_by_torch = [*folder.glob(SAMPLING_FILE), *folder.glob(pattern)]
     return all(zipfile.is_zipfile(path) for path in saved_by_torch)
+
+
+@contextmanager
+def name_file(path: Path, what: str) -> Iterator[None]:
+    """Name the file in errors inside the `with` block, which restores `what` from it."""
+    try:
+        yield
+    # A value of a wrong type may cause any error.
+    except Exception as error:
+        reason = str(error) if isinstance(error, InvalidValueError) else f"{type(error).__name__}: {error}"
+        raise InvalidValueError(
+            f"{path}: {what} cannot be restored: {reason}. Resume from an earlier checkpoint, or repair the file."
+        ) from error
+
+
+def _parse_mapping(path: Path) -> dict[str, Any]:
+    state = json.loads(path.read_text())
+    if not isinstance(state, dict):
+        raise InvalidValueError(f"it must hold a mapping, got {str(state)[:60]!r}")
+    return state
 
 
 def _read(path: Path, read: Callable[[], Any]) -> Any:

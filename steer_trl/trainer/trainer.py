@@ -39,6 +39,7 @@ from steer_trl.config import SteerGRPOConfig
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import catch_push_errors
 from steer_trl.trainer.checks.preflight import check_benchmarks, check_trainer_arguments
+from steer_trl.trainer.full_disk import explain_full_disk
 from steer_trl.trainer.parts import Shaping
 from steer_trl.trainer.resume import starting_point
 from steer_trl.trainer.rollout import RolloutShaping
@@ -80,7 +81,8 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     Raises:
         `TypeError`: `args` is a plain `GRPOConfig`.
-        `ValueError`: the data set has too few prompts for a rollout, or has answers that cannot be scored.
+        `ValueError`: the data set has too few prompts for a rollout, or has answers that cannot be scored, or lacks a
+            column that a reward function requires.
     """
 
     shaping: Shaping
@@ -106,9 +108,11 @@ class SteerGRPOTrainer(GRPOTrainer):
         benchmarks: BenchmarkEvaluation | None = None,
     ) -> None:
         check_trainer_arguments(
+            self,
             args=args,
             reward_funcs=reward_funcs,
             train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
             rollout_func=rollout_func,
             environment_factory=environment_factory,
         )
@@ -208,11 +212,13 @@ class SteerGRPOTrainer(GRPOTrainer):
 
         `resume_from_checkpoint` is the folder of a checkpoint, or `True` for the last complete checkpoint in
         `output_dir`. `"auto"` means the same as `True`, except that the run begins at step 0 if there is no
-        checkpoint. Raises `ValueError` if the checkpoint does not exist, or if `output_dir` holds a different run.
+        checkpoint. Raises `ValueError` if the checkpoint does not exist, or if `output_dir` holds a different run, and
+        `CannotContinueError` if the disk is full.
         """
         checkpoint = starting_point(resume_from_checkpoint, self.args.output_dir)
         self.shaping.begin_training(checkpoint)
-        return super().train(checkpoint, *args, **kwargs)
+        with explain_full_disk(self.args.output_dir):
+            return super().train(checkpoint, *args, **kwargs)
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
         return self.shaping.place(*super()._init_training_state(*args, **kwargs))
@@ -223,7 +229,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         # When Transformers saves a checkpoint, it saves the model first, so this call begins the checkpoint.
         if _internal_call and output_dir is not None and not self.args.save_only_model:
             self.shaping.checkpoints.save(Path(output_dir))
-        super().save_model(output_dir, _internal_call)
+        with explain_full_disk(self.args.output_dir):
+            super().save_model(output_dir, _internal_call)
         # Otherwise TRL has just pushed the folder, and the push has already written the card.
         if _internal_call or not self.args.push_to_hub or folder != self.args.output_dir:
             self.shaping.cards.write(Path(folder))

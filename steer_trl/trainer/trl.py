@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         model: PreTrainedModel
         num_generations: int
         pad_to_multiple_of: int | None
+        _logs: dict[str, Any]
         _buffered_inputs: list[dict[str, Any]]  # type: ignore[assignment]  # TRL declares the None it begins with
 else:
     from trl import GRPOTrainer
@@ -158,6 +159,14 @@ def weigh_last_means(trainer: GRPOTrainer, of_tokens: float, of_completions: flo
         over_completions = MEANS - {"entropy", "kl"}
     for key in MEANS & log.keys():
         log[key][-1] *= of_completions if key in over_completions else of_tokens
+
+
+def replace_column(trainer: GRPOTrainer, column: str, values: Sequence[float]) -> None:
+    """Replace the last `values` that TRL appended to a column of its table of completions (`log_completions`)."""
+    table = trainer._logs[column]
+    for _ in values:
+        table.pop()
+    table.extend(values)
 
 
 def extra_columns(trainer: GRPOTrainer) -> dict[str, list[Any]]:

@@ -68,6 +68,13 @@ class TestWeights:
         text = str(card(log, args=config(hold_entropy=0.65, advantage_shaping="repo_r")))
         assert "0.65 of its start" in text and "0.123 nats" in text
 
+    @pytest.mark.parametrize("log", [[], [{"step": 3, "reward": 0.5}], points(3)])
+    def test_a_level_that_was_never_known_is_stated(self, log):
+        held = config(hold_entropy=0.65, advantage_shaping="stare", stare_gate="none")
+        assert "was not held so far" in str(card(log, args=held))
+        assert "was not held" not in str(card([*log, {"step": 9, "hold_entropy/target": 0.3}], args=held))
+        assert "was not held" not in str(card(log))
+
 
 class TestTheModel:
     def test_of_the_hub(self):

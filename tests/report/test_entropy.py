@@ -53,6 +53,13 @@ def test_held_is_never_said_beyond_a_tenth(values, target):
     assert distance <= 0.1 + 1e-9 or not course(values, target)["is_held"]
 
 
+def test_a_level_that_was_never_known_is_stated():
+    curves = {"rollout_entropy": {1: 0.5, 2: 0.4}}
+    held = describe_entropy(Run("run", None, {"settings": HELD}, curves=curves))
+    free = describe_entropy(Run("run", None, {"settings": {}}, curves=curves))
+    assert "not held" in held["phrase"] and "held" not in free["phrase"]
+
+
 def test_a_path_to_the_target_is_not_held():
     assert "on its way to its target 0.6" in course([0.3] * 40, target=0.6, reference=0.31)["phrase"]
 

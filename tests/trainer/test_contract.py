@@ -22,7 +22,16 @@ from trl.trainer.utils import RepeatSampler, add_fused_lm_head
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.options.trl import LOSSES
-from steer_trl.trainer.contract import ATTRIBUTES, METHODS, TESTED, broken_pieces, check_trl
+from steer_trl.trainer import contract
+from steer_trl.trainer.contract import (
+    ATTRIBUTES,
+    METHODS,
+    TESTED,
+    broken_pieces,
+    check_attributes,
+    check_trl,
+    find_names,
+)
 from steer_trl.trainer.trl import MEANS
 
 source = inspect.getsource
@@ -60,10 +69,59 @@ class TestTheCheckAtImport:
             with pytest.raises(ImportError, match=rf"TRL 1.18.2, which has no GRPOTrainer\.{name}\. "):
                 check_trl("1.18.2")
 
+    @pytest.mark.parametrize(("name", "argument"), [(name, one) for name in METHODS for one in METHODS[name].split()])
+    def test_an_argument_that_is_gone_is_named(self, monkeypatch, name, argument):
+        parameters = inspect.signature(getattr(GRPOTrainer, name)).parameters.values()
+
+        def changed(*given, **named): ...
+
+        changed.__signature__ = inspect.Signature([one for one in parameters if one.name != argument])
+        monkeypatch.setattr(GRPOTrainer, name, changed)
+        assert f"argument {argument!r} of GRPOTrainer.{name}" in broken_pieces()
+
     @pytest.mark.parametrize("name", ATTRIBUTES)
     def test_an_attribute_that_is_gone_is_named(self, monkeypatch, name):
-        monkeypatch.setattr(inspect, "getsource", lambda one: re.sub(rf"\b{name}\b", "renamed", source(one)))
+        self.forget(name, monkeypatch)
         assert f"attribute GRPOTrainer().{name}" in broken_pieces()
+
+    def forget(self, name, monkeypatch):
+        """Take away every method of TRL's that mentions a name."""
+        for kind in GRPOTrainer.__mro__:
+            for method, function in list(vars(kind).items()) if kind not in Trainer.__mro__ else []:
+                if name in find_names(type("Alone", (), {method: function})):
+                    monkeypatch.delattr(kind, method)
+
+    def test_what_has_moved_to_a_mixin_is_found(self, monkeypatch):
+        monkeypatch.setattr(contract, "GRPOTrainer", type("GRPOTrainer", (GRPOTrainer,), {}))
+        assert broken_pieces() == []
+
+        class Mixin:
+            def training_step(self):
+                return [lambda: self._buffered_inputs]
+
+        self.forget("_buffered_inputs", monkeypatch)
+        monkeypatch.setattr(contract, "GRPOTrainer", type("GRPOTrainer", (Mixin, GRPOTrainer), {}))
+        assert not [piece for piece in broken_pieces() if "_buffered_inputs" in piece]
+
+    def test_no_source_text_is_needed_and_comments_do_not_count(self, monkeypatch):
+        """A patcher compiles TRL's methods at run time; a removed attribute may live on in a comment."""
+        scope = {}
+        exec("def training_step(self):\n    # self._buffered_inputs is gone\n    return 0", scope)
+        self.forget("_buffered_inputs", monkeypatch)
+        monkeypatch.setattr(GRPOTrainer, "training_step", scope["training_step"], raising=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(inspect, "getsource", None)
+            assert "attribute GRPOTrainer()._buffered_inputs" in broken_pieces()
+
+    @pytest.mark.parametrize(
+        "settings", [{}, {"advantage_shaping": "stare"}, {"beta": 0.1}, {"use_liger_kernel": False}]
+    )
+    def test_a_trainer_has_the_attributes(self, make_trainer, monkeypatch, settings):
+        monkeypatch.setattr(contract, "version", lambda package: "1.18.2")
+        trainer = make_trainer(SteerGRPOTrainer, **settings)
+        del trainer._buffered_inputs
+        with pytest.raises(ImportError, match=r"TRL 1\.18\.2.* _buffered_inputs"):
+            check_attributes(trainer)
 
     def test_it_names_all_that_the_trainers_room_touches(self):
         """Read from our own code; what Transformers' trainer has as well is no concern of TRL's."""
@@ -197,6 +255,7 @@ LINES = {
     },
     GRPOTrainer.log: {
         "the log asks model.training which metrics are meant": ['"train" if self.model.training else "eval"'],
+        "it shows the advantages that were appended once a rollout": ['"advantage": self._logs["advantages"]'],
     },
     GRPOTrainer._init_training_state: {
         "it returns the first epoch and its first batch": [

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -247,6 +248,27 @@ class TestLog:
         assert len(table) == 16 and list(table["completion"]) == list(table["text"])
         assert list(table["telling"]) == is_correct(table["completion"])
         assert column(trainer, "told") == [16]
+
+    def test_columns_of_any_type_are_shown(self, run, tmp_path):
+        """Groups that wait are stored without running code from a file, so an object is shown as its text."""
+
+        def telling(completions, log_extra=None, **_):
+            log_extra("fraction", [Fraction(len(text), 7) for text in completions])
+            log_extra("place", [Path(text) for text in completions])
+            return is_correct(completions)
+
+        run(40, rewards=telling, **RESAMPLE, log_completions=True, max_steps=1)
+        table = pd.read_parquet(tmp_path / "run/completions/completions_00001.parquet")
+        assert list(table["fraction"]) == [str(Fraction(len(text), 7)) for text in table["completion"]]
+        assert list(table["place"]) == list(table["completion"])
+
+    def test_a_column_of_another_length_is_named(self, run):
+        def telling(completions, log_extra=None, **_):
+            log_extra("short", ["x"])
+            return is_correct(completions)
+
+        with pytest.raises(ValueError, match=r"short.* 16 values, got 1"):
+            run(40, rewards=telling, **RESAMPLE, log_completions=True, max_steps=1)
 
 
 class TestCheckpoint:

@@ -1,5 +1,6 @@
 """Methods inside the trainer: what they are given, what it costs, what a checkpoint keeps."""
 
+import pandas
 import pytest
 import torch
 from support.digits import given
@@ -78,6 +79,20 @@ def test_truncated_completions_are_compared_but_not_trained(train, name, num_ite
     assert plain["completion_mask"].sum(1).tolist() == [5, 6, 2, 4] * 2
     torch.testing.assert_close(masked["advantages"], plain["advantages"])
     assert name == "nsr" or (masked["advantages"].view(8, -1)[::4, 0] > 0).all()
+
+
+@pytest.mark.parametrize("name", ["gtpo", "steer", "w_reinforce"])
+def test_the_table_of_completions_has_the_advantages_of_whole_rollouts(train, tmp_path, name):
+    """Means over a completion's tokens; what the loss does to them later (STEER's weights) is not in it."""
+    trainer = train(Watching, **settings(name), max_steps=2, log_completions=True)
+    rollout = trainer.written[-1]
+    advantages = rollout["advantages"].view(8, -1)
+    mask = rollout["completion_mask"]
+    expected = (advantages * mask).sum(1) / mask.sum(1)
+    table = pandas.read_parquet(tmp_path / "run/completions/completions_00002.parquet")
+    assert table["advantage"].tolist() == pytest.approx(expected.tolist(), abs=1e-6)
+    texts = trainer.processing_class.batch_decode(rollout["completion_ids"], skip_special_tokens=True)
+    assert table["completion"].tolist() == texts
 
 
 # Eight completions per rollout and step, in two micro-batches. Groups are compared before they are split; the tokens

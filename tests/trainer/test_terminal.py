@@ -48,6 +48,18 @@ def test_a_resumed_run_remembers_its_start(monkeypatch, tmp_path):
     assert "left" not in story.line({"entropy": 0.4}, state(11))  # a budget of tokens may end the run before
 
 
+def test_the_time_left_is_that_of_steps_or_tokens(monkeypatch, tmp_path):
+    """After 20 seconds and 5 of 2400 steps: 2:39:40 by steps; 300 of 1000 tokens are left at 40 tokens a second."""
+    story = LogFormatter()
+    history = [{"generated_tokens": 1.0}, {"generated_tokens": 100.0}]
+    for budget, written, left in ((1200, 900.0, "00:07"), (10**9, 900.0, "2:39:20"), (1200, 1200.0, None)):
+        monkeypatch.setattr("time.monotonic", lambda: 0.0)
+        story.begin(args(tmp_path, max_generated_tokens=budget), state(5, history))
+        monkeypatch.setattr("time.monotonic", lambda: 20.0)
+        line = story.line({"generated_tokens": written}, state(10))
+        assert line.endswith(f"{left} left") if left else "left" not in line, line
+
+
 HELD = {"entropy": 0.25, "hold_entropy/target": 0.2}
 EVALUATED = {"eval_aime24_avg@32": 0.3125, "eval_reward": 0.5, "eval_aime24_unanswered": 0.1}
 

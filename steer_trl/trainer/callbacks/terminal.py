@@ -38,13 +38,16 @@ class LogFormatter:
         self._truncated: float | None = None
         self.began = time.monotonic()
         self.first_step = 0
-        self.has_budget = False
+        self._budget: int | None = None
+        self._first_tokens = 0.0
 
     def begin(self, args: SteerGRPOConfig, state: TrainerState) -> str:
         """Start a run and return its header: the settings and, if the run is resumed, its step."""
         self.began = time.monotonic()
         self.first_step = state.global_step
-        self.has_budget = args.max_generated_tokens is not None
+        self._budget = args.max_generated_tokens
+        totals = [entry[names.GENERATED_TOKENS] for entry in state.log_history if entry.get(names.GENERATED_TOKENS)]
+        self._first_tokens = totals[-1] if totals else 0.0
         self.start_entropy = start_entropy(state.log_history)
         resumed = f"\nresuming at step {state.global_step} of {state.max_steps}" if state.global_step else ""
         return describe_settings(args) + resumed
@@ -81,14 +84,17 @@ class LogFormatter:
     def _describe_times(self, logs: Logs, state: TrainerState) -> str:
         """Return the seconds per step and the time left, estimated from the pace since this process began to train.
 
-        With a budget of tokens, the number of steps is not known in advance, so the time left is omitted.
+        A run with a budget of tokens ends when its steps or its tokens are used up, whichever comes first.
         """
         parts = [f"{logs['step_time']:.1f} s"] if "step_time" in logs else []
-        done = state.global_step - self.first_step
-        left = state.max_steps - state.global_step
-        if done and left and not self.has_budget:
-            elapsed = time.monotonic() - self.began
-            parts.append(f"{tqdm.format_interval(elapsed / done * left)} left")
+        elapsed = time.monotonic() - self.began
+        ways = [(state.global_step - self.first_step, state.max_steps - state.global_step)]
+        if self._budget is not None:
+            total = logs.get(names.GENERATED_TOKENS, 0.0)
+            ways.append((total - self._first_tokens, self._budget - total))
+        remaining = [elapsed / done * max(left, 0) for done, left in ways if done > 0]
+        if len(remaining) == len(ways) and min(remaining) > 0:
+            parts.append(f"{tqdm.format_interval(min(remaining))} left")
         return ", ".join(parts)
 
 

@@ -1,5 +1,7 @@
 """Checks, when a trainer is constructed, for problems that TRL would miss or report only hours later."""
 
+import logging
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -15,13 +17,23 @@ from steer_trl.data.lengths import check_tokenizer
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.exceptions import InvalidTypeError, InvalidValueError
 from steer_trl.rewards import MathReward
-from steer_trl.shaping import Shaper, reads_sensitivities
+from steer_trl.shaping import Shaper, first_rollouts, reads_sensitivities
+from steer_trl.trainer.checks.columns import column_complaints, list_datasets
 from steer_trl.trainer.trl import GRPOTrainer, tokenizer_of
 from steer_trl.validation import refuse
 
+logger = logging.getLogger(__name__)
+
 
 def check_trainer_arguments(
-    *, args: Any, reward_funcs: Any, train_dataset: Any, rollout_func: Any, environment_factory: Any
+    trainer: GRPOTrainer,
+    *,
+    args: Any,
+    reward_funcs: Any,
+    train_dataset: Any,
+    eval_dataset: Any,
+    rollout_func: Any,
+    environment_factory: Any,
 ) -> None:
     """Raise if arguments of a [`~steer_trl.SteerGRPOTrainer`] have the wrong type or cannot work together."""
     if args is not None and not isinstance(args, SteerGRPOConfig):
@@ -36,19 +48,23 @@ def check_trainer_arguments(
             "anew, or pass its arguments to the other process and make it there. copy.deepcopy keeps everything."
         )
     rewards = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+    has_environments = environment_factory is not None
     complaints = _gold_complaints(train_dataset, rewards)
+    # What a rollout_func returns besides completions is passed to the reward functions like columns.
+    if rollout_func is None:
+        datasets = list_datasets(train_dataset, eval_dataset)
+        complaints += column_complaints(trainer, rewards, datasets, args, has_environments)
     if args is not None:
-        has_environments = environment_factory is not None
         resamples = args.dynamic_sampling == "resample"
         if resamples and isinstance(train_dataset, IterableDataset):
             complaints.append(
                 "dynamic_sampling='resample' cannot be combined with a streamed train_dataset: it reads rows by their "
-                "number. Load the data set."
+                "number. Load the data set, or use hold_entropy alone."
             )
         if resamples and has_environments:
             complaints.append(
                 "dynamic_sampling='resample' cannot be combined with environment_factory: the state of an environment "
-                "ends with its attempt. Leave dynamic_sampling unset."
+                "ends with its attempt. Leave dynamic_sampling unset, and use hold_entropy alone."
             )
         if resamples:
             complaints += _sampling_complaints(rewards, args.dynamic_sampling_reward)
@@ -56,6 +72,8 @@ def check_trainer_arguments(
         if not has_environments and rollout_func is None:
             complaints += _size_complaints(train_dataset, args)
     refuse(complaints, "SteerGRPOTrainer")
+    if args is not None and args.hold_entropy is not None and args.hold_entropy_unit == "initial":
+        _warn_if_too_short_to_hold(train_dataset, args)
 
 
 def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset: Any, **others: Any) -> None:
@@ -146,6 +164,25 @@ def _size_complaints(dataset: Any, args: SteerGRPOConfig) -> list[str]:
         f"(generation_batch_size={args.generation_batch_size} over num_generations={args.num_generations}). Lower "
         "per_device_train_batch_size or steps_per_generation, or add rows."
     ]
+
+
+def _warn_if_too_short_to_hold(dataset: Any, args: SteerGRPOConfig) -> None:
+    """Warn if the run has fewer rollouts than its initial entropy is measured over, as far as its length is known."""
+    if args.max_steps > 0:
+        micro_batches = args.max_steps * args.gradient_accumulation_steps
+        rollouts = math.ceil(micro_batches / (args.steps_per_generation * args.num_iterations))
+    elif isinstance(dataset, Dataset):
+        rollouts = math.ceil(args.num_train_epochs * (len(dataset) // args.groups_per_rollout))
+    else:
+        return
+    needed = first_rollouts(args)
+    if rollouts < needed:
+        logger.warning(
+            "hold_entropy=%g has no effect in this run: its level is relative to the mean entropy of the first %d "
+            "rollouts, and the run has only %d. Train for longer, or give the level in nats, with "
+            "hold_entropy_unit='nats'.",
+            *(args.hold_entropy, needed, rollouts),
+        )
 
 
 def _gold_complaints(dataset: Any, rewards: list[Any]) -> list[str]:

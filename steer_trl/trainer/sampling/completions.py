@@ -32,6 +32,9 @@ def store_completions(
     rewards_of_rows = rewards.tolist()
     columns = dict(extra_columns(trainer))
     extra_columns(trainer).clear()
+    for name, values in columns.items():
+        if len(values) != len(numbers):
+            raise InvalidValueError(f"log_extra: {name!r} must have {len(numbers)} values, got {len(values)}.")
     completions = []
     for i, number in enumerate(numbers):
         completion = {
@@ -42,10 +45,18 @@ def store_completions(
             "tool_mask": None if tool_masks is None else tool_masks[i],
             "text": texts[i],
             "logprobs": None if logprobs is None else logprobs[i],
-            "extra": {name: values[i] for name, values in columns.items()},
+            "extra": {name: to_shown(values[i]) for name, values in columns.items()},
         }
         completions.append(to_plain(completion))
     return completions
+
+
+def to_shown(value: Any) -> Any:
+    """Convert a value of `log_extra` to plain values, or to its text if that is impossible. It is only shown."""
+    try:
+        return to_plain(value)
+    except InvalidValueError:
+        return str(value)
 
 
 def to_plain(value: Any) -> Any:
@@ -59,8 +70,8 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {to_plain(key): to_plain(part) for key, part in value.items()}
     raise InvalidValueError(
-        f"dynamic_sampling='resample' cannot keep a {type(value).__name__} for a later rollout. What log_extra and "
-        "rollout_func give must be numbers, strings, or lists and dictionaries of them; use float() or str()."
+        f"dynamic_sampling='resample' cannot keep a {type(value).__name__} for a later rollout. What a "
+        "rollout_func gives must be numbers, strings, or lists and dictionaries of them; use float() or str()."
     )
 
 
