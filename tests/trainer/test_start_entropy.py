@@ -10,9 +10,9 @@ from transformers import TrainerState
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer, runlog
 from steer_trl.diagnostics.start import entropy_ends, start_entropy
 from steer_trl.diagnostics.watch import Watch
+from steer_trl.entropy.start import StartEntropy, first_rollouts
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
-from steer_trl.shaping import StartEntropy, first_rollouts
 from steer_trl.trainer.callbacks.terminal import LogFormatter
 
 START = "rollout_entropy/start"
