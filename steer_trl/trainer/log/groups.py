@@ -9,7 +9,10 @@ from steer_trl.trainer.trl import GRPOTrainer, append_to_log
 
 
 def log_groups(trainer: GRPOTrainer, rewards_per_function: Tensor) -> None:
-    """Log pass@k of the groups of all ranks. `rewards_per_function` is `[N, functions]`, in the order of the groups."""
+    """Log pass@k of the groups of all ranks.
+
+    `rewards_per_function` `[N, functions]` has the rewards of all completions, in the order of their groups.
+    """
     with guard(trainer, "pass@k of the rollout cannot be measured"):
         correct = find_correct(trainer, rewards_per_function)
         if correct is not None:
