@@ -73,9 +73,9 @@ def hold(
 def distances(level: tuple[float, float, float], **plant: Any) -> list[float]:
     """Return each rollout's relative distance from the current level, after the first `SETTLED` rollouts."""
     start, final, decay_start = level
-    regulator = EntropyRegulator(start, 1.0, final=final, decay_start=decay_start)
+    regulator = EntropyRegulator(start, 1.0, final=final, release_start=decay_start)
     entropies = hold(regulator, **plant)
-    return [abs(entropies[k] / regulator.level(k / ROLLOUTS) - 1) for k in range(SETTLED, ROLLOUTS)]
+    return [abs(entropies[k] / regulator.path.at(k / ROLLOUTS) - 1) for k in range(SETTLED, ROLLOUTS)]
 
 
 def is_held(errors: list[float]) -> bool:
@@ -127,7 +127,7 @@ def _random_drift(rng: random.Random, mean: float) -> tuple[str, Callable[[int],
 
 def _can_be_held(level: tuple[float, float, float], drift: Callable[[int], float], authority: float) -> bool:
     """Return whether the entropy falls to the level in 60 rollouts, and a strength in [0, 3/4] can then hold it."""
-    of = EntropyRegulator(level[0], 1.0, final=level[1], decay_start=level[2]).level
+    of = EntropyRegulator(level[0], 1.0, final=level[1], release_start=level[2]).path.at
     needed = [
         (math.log(of((k + 1) / ROLLOUTS) / of(k / ROLLOUTS)) - drift(k)) / authority for k in range(60, ROLLOUTS - 1)
     ]

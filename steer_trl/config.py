@@ -12,15 +12,15 @@ from typing import Any
 
 from trl import GRPOConfig
 
+from steer_trl.entropy.checks import hold_conflicts
+from steer_trl.entropy.start import ENOUGH_GROUPS
 from steer_trl.options.base import add_help, settings_of, single_complaints
 from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.options.trl import entropy_target_complaints
 from steer_trl.redact import allow_texts, select_public
 from steer_trl.shaping import SHAPERS, Shaper, find_shaper
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
-from steer_trl.shaping.hold import hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
-from steer_trl.shaping.start_entropy import ENOUGH_GROUPS
 from steer_trl.validation import as_tuple, refuse
 
 logger = logging.getLogger(__name__)
@@ -30,6 +30,9 @@ DEFAULT = "steer"
 
 DEFAULT_WITH_HOLD = "stare"
 """The method of a run that sets `hold_entropy` and not `advantage_shaping`."""
+
+CONSTANT_SCHEDULES = ("constant", "constant_with_warmup")
+"""Schedules whose learning rate does not depend on the length of the run."""
 
 LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
@@ -121,6 +124,13 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
                 f"hold_entropy={self.hold_entropy:g}: the entropy of a rollout of {groups} prompts depends on which "
                 f"they are, and its level is kept only roughly. For {ENOUGH_GROUPS} or more, raise "
                 "steps_per_generation (with gradient_accumulation_steps) or per_device_train_batch_size."
+            )
+        if self.max_generated_tokens is not None and self.lr_scheduler_type not in CONSTANT_SCHEDULES:
+            kind = getattr(self.lr_scheduler_type, "value", self.lr_scheduler_type)
+            remarks.append(
+                f"lr_scheduler_type={kind!r} follows the number of steps, and max_generated_tokens="
+                f"{self.max_generated_tokens} ends the run by its tokens: the learning rate does not reach the end of "
+                "its schedule. Set lr_scheduler_type='constant', or end the run by max_steps."
             )
         for name, method in methods.items():
             remarks += [f"{name}: {remark}" for remark in method.remarks(self)]

@@ -12,7 +12,9 @@ from jaxtyping import install_import_hook
 
 # Types and shapes of the annotations are checked at each call; an int is a float.
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
-install_import_hook(["steer_trl.diagnostics", "steer_trl.functional", "steer_trl.shaping"], CHECKER)
+install_import_hook(
+    ["steer_trl.diagnostics", "steer_trl.entropy", "steer_trl.functional", "steer_trl.shaping"], CHECKER
+)
 
 import pytest
 import torch

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from steer_trl import SteerGRPOConfig, runlog
 from steer_trl.cli.train import parse
 from steer_trl.data.instructions import INSTRUCTIONS
-from steer_trl.shaping.start_entropy import ENOUGH_GROUPS
+from steer_trl.entropy.start import ENOUGH_GROUPS
 
 
 def test_the_readme_script_warns_of_nothing(tmp_path, caplog):

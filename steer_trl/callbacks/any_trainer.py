@@ -6,9 +6,10 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
 from steer_trl.callbacks.alarms import Alarms, call_safely
+from steer_trl.callbacks.groups import GroupWatch, find_trainer
 from steer_trl.callbacks.remarks import remark_other_policies
 from steer_trl.callbacks.run_log import RunLog, describe_run
-from steer_trl.diagnostics.watch import Watch
+from steer_trl.diagnostics.watch import OF_TRAINING, Watch
 from steer_trl.exceptions import InvalidValueError
 
 ACTING = "_acting_alarms_callback"
@@ -23,9 +24,11 @@ class AlarmsCallback(TrainerCallback):
     Reports in one sentence why a GRPO run learns nothing, and what to change. It works with [`~trl.GRPOTrainer`],
     [`~trl.RLOOTrainer`], the asynchronous trainer, or a patched trainer.
 
-    It only reads the log. Each alarm is a warning on the terminal, a line of `_logs/alarms.jsonl` in `output_dir`, and
-    an alert of trackio or Weights & Biases if `report_to` names that tracker. The log itself is written to
-    `_logs/metrics.jsonl`, which `steer-trl report` reads. The callback never stops or changes a training run.
+    It reads the log and what the reward function returns. Each alarm is a warning on the terminal, a line of
+    `_logs/alarms.jsonl` in `output_dir`, and an alert of trackio or Weights & Biases if `report_to` names that
+    tracker. The log itself is written to `_logs/metrics.jsonl`, which `steer-trl report` reads. With one reward
+    function, the log also has `rollout_pass@k` for k = 1, 2, 4, 8: the share of prompts that at least one of k
+    completions solves, where a reward above 0 counts as solved. The callback never stops or changes a training run.
     [`SteerGRPOTrainer`] has all of it built in.
 
     Example:
@@ -43,6 +46,7 @@ class AlarmsCallback(TrainerCallback):
     def __init__(self) -> None:
         self._log = RunLog(describe_run)
         self._alarms = Alarms(Watch())
+        self._groups = GroupWatch()
 
     def on_init_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Refuse a trainer that has the alarms built in."""
@@ -66,6 +70,8 @@ class AlarmsCallback(TrainerCallback):
         if state.is_world_process_zero:
             call_safely(remark_other_policies, args, model)
         self._log.on_train_begin(args, state, control, model=model)
+        if state.is_world_process_zero:
+            call_safely(self._groups.begin, find_trainer(state))
         self._alarms.watch = Watch()
         for entry in state.log_history:
             call_safely(self._alarms.watch.read_entry, runlog.step_of(entry), entry)
@@ -76,5 +82,14 @@ class AlarmsCallback(TrainerCallback):
         """Write a log entry, and report the alarms that it raises."""
         if vars(state).get(ACTING, self) is not self:
             return
+        if logs is not None and logs.keys() & OF_TRAINING:
+            groups = call_safely(self._groups.pop) or {}
+            logs = logs | groups
+            # Transformers has added the entry to the history just before. Checkpoints save the history.
+            state.log_history[-1].update(groups)
         self._log.on_log(args, state, control, logs=logs)
         self._alarms.on_log(args, state, control, logs=logs)
+
+    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Stop reading the rewards."""
+        self._groups.end()

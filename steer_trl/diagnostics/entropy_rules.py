@@ -67,11 +67,14 @@ def compare_with_stare_target(log: Numbers) -> RuleReading:
 
 
 def compare_with_held_target(log: Numbers) -> RuleReading:
-    """Return the last rollout's entropy divided by `hold_entropy/reference`, the current target."""
+    """Return the last rollout's entropy divided by `hold_entropy/reference`, the current target.
+
+    The value is NaN at a target of 0, at which nothing is held.
+    """
     entropy = log[names.ROLLOUT_ENTROPY]
     target = log[names.HELD_REFERENCE]
     return {
-        "value": entropy / target,
+        "value": entropy / target if target > 0 else math.nan,
         "entropy": entropy,
         "target": target,
         "strength": log[names.STRENGTH],

@@ -15,7 +15,7 @@ ranges, so these functions do not. Annotations give shapes in jaxtyping's notati
 call.
 """
 
-from steer_trl.functional.regulator import EntropyRegulator
+from steer_trl.entropy.regulator import EntropyRegulator
 from steer_trl.functional.sensitivity import (
     entropy_change,
     entropy_sensitivity,

@@ -14,6 +14,7 @@ from steer_trl.callbacks import run_log
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.curves import series
 from steer_trl.diagnostics.keys.names import ENTROPY, HELD_TARGET
+from steer_trl.diagnostics.release import find_release
 from steer_trl.diagnostics.start import WINDOW, entropy_ends
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.results import read_results
@@ -92,6 +93,7 @@ def make_card(facts: CardFacts, has_report: bool = False) -> ModelCard:
         base_name=Path(facts.base_model or "").name,
         weights=describe_weights(facts.args.shaping_names, select_public(vars(facts.args))),
         target=targets[-1][1] if targets else None,
+        release=find_release(targets),
         ends=entropy_ends(curve),
         curve=[curve[row] for row in rows],
         window=min(WINDOW, len(curve)),

@@ -24,6 +24,7 @@ class Setting:
         needs (`Mapping[str, Any]`): maps each setting that this setting needs to a value, a tuple of allowed values,
             or an interval (`options/needs.py`). If a need is not met, this setting has no effect and is refused.
         off (`float`, *optional*): the value that switches the method off, so that the run equals GRPO bit for bit.
+        alias_of (`str`, *optional*): the setting of which this is an older spelling.
     """
 
     about: str
@@ -31,6 +32,7 @@ class Setting:
     choices: tuple[str, ...] = ()
     needs: Mapping[str, Any] = field(default_factory=dict)
     off: float | None = None
+    alias_of: str | None = None
 
     @property
     def help(self) -> str:
@@ -160,9 +162,9 @@ class ShapingConfig(GRPOConfig):
     hold_entropy: Annotated[
         float | None,
         Setting(
-            "Keep the rollouts' mean entropy from falling below this level, in the unit of hold_entropy_unit. This "
-            "moves the strength of a method, which is 0 while the entropy is above the level. Unset: do not hold the "
-            "entropy.",
+            "Keep the rollouts' mean entropy from falling below this level, in the unit of hold_entropy_unit, and let "
+            "it go at the end of the run (hold_entropy_until). This moves the strength of a method, which is 0 while "
+            "the entropy is above the level. Unset: do not hold the entropy.",
             "(0, inf)",
         ),
     ] = None
@@ -175,24 +177,32 @@ class ShapingConfig(GRPOConfig):
             needs={"hold_entropy": "(0, inf)"},
         ),
     ] = "initial"
+    hold_entropy_until: Annotated[
+        float | None,
+        Setting(
+            "Share of the learning (the sum of the learning rates so far, over that of the whole run) after which the "
+            "level falls linearly to hold_entropy_final at the end of the run. 1: it never falls. Unset: 0.6.",
+            "[0, 1]",
+            needs={"hold_entropy": "(0, inf)"},
+        ),
+    ] = None
     hold_entropy_final: Annotated[
         float | None,
         Setting(
-            "Level at the end of the training, in the unit of hold_entropy and at most as high. Unset: the level does "
-            "not change.",
-            "(0, inf)",
+            "Level at the end of the run, in the unit of hold_entropy and at most as high. Unset: 0.46 of the level.",
+            "[0, inf)",
             needs={"hold_entropy": "(0, inf)"},
         ),
     ] = None
     hold_entropy_decay_start: Annotated[
-        float,
+        float | None,
         Setting(
-            "Share of the training (of its steps, or of max_generated_tokens) after which the level falls linearly to "
-            "hold_entropy_final.",
-            "[0, 1)",
-            needs={"hold_entropy_final": "(0, inf)"},
+            "As hold_entropy_until, but as a share of the run: of its steps, or of max_generated_tokens.",
+            "[0, 1]",
+            needs={"hold_entropy": "(0, inf)"},
+            alias_of="hold_entropy_until",
         ),
-    ] = 0.6
+    ] = None
     skip_padding: Annotated[
         bool | None,
         Setting(

@@ -4,7 +4,8 @@
 
 m is the mean entropy over the last quarter of the log. e is the mean over the last tenth, or over the last ten entries
 if the tenth is longer. The entropy rises or falls if its mean over the second half of the last quarter is more than
-3 % above or below its mean over the first half.
+3 % above or below its mean over the first half. If the target fell at the end of the run, *held* is about the part of
+the log before it fell, and the quarter and the tenth are those of this part.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from steer_trl.diagnostics.keys import names
+from steer_trl.diagnostics.release import find_release
 from steer_trl.diagnostics.start import start_entropy
 from steer_trl.report.read import Run
 
@@ -22,41 +24,65 @@ NOISE = 0.03
 def describe_entropy(run: Run) -> dict[str, Any] | None:
     """Return a description of how the entropy develops, or `None` if no entropy was logged.
 
-    The description has the `key` of the entropy in the log, its initial value `start` and its `target`, both in nats
-    per token, the boolean `is_held`, and a `phrase` for the page.
+    The description has the `key` of the entropy in the log, its initial value `start` and its `target` while it was
+    held, both in nats per token, the boolean `is_held`, and a `phrase` for the page.
     """
     key = next((name for name in names.ENTROPIES if name in run.curves), None)
     if key is None:
         return None
-    values = [value for _, value in sorted(run.curves[key].items())]
-    quarter = values[-max(1, len(values) // 4) :]
-    level = fmean(quarter)
-    end = mean_of_end(values)
+    entropies = sorted(run.curves[key].items())
+    values = [value for _, value in entropies]
+    release = find_release(sorted(run.curves.get(names.HELD_TARGET, {}).items()))
     start = _find_start(run)
-    target = _last_value(run, names.HELD_TARGET)
-    late = fmean(quarter[len(quarter) // 2 :])
-    movement = late / fmean(quarter[: len(quarter) // 2] or quarter) - 1 if level else 0.0
-    direction = ""
-    if abs(movement) > NOISE:
-        direction = ", rising" if movement > 0 else ", falling"
+    target = _last_value(run, names.HELD_TARGET) if release is None else release.level
     is_held = False
     if not target:
+        end = mean_of_end(values)
         change = f", {end / start - 1:+.0%}" if start else ""
-        phrase = f"{start:.3g} → {end:.3g}{change}{direction}" if start else f"{end:.3g} at the end{direction}"
+        phrase = f"{start:.3g} → {end:.3g}{change}" if start else f"{end:.3g} at the end"
+        phrase += _find_direction(values)
         if run.settings.get("hold_entropy") is not None:
             phrase += ", not held: its level is not known yet"
-    else:
-        distance = level / target - 1
-        is_held = max(abs(distance), abs(end / target - 1)) <= BAND
+    elif release is None:
         reference = _last_value(run, names.HELD_REFERENCE) or target
-        if is_held:
-            phrase = f"held at {level:.3g}, target {target:.3g} ({distance:+.0%})"
-        elif abs(reference / target - 1) > BAND:
-            phrase = f"{end:.3g} at the end, on its way to its target {target:.3g}"
-        else:
-            side = "above" if end > target else "below"
-            phrase = f"{end:.3g} at the end, {abs(end / target - 1):.0%} {side} its target {target:.3g}{direction}"
+        is_held, phrase = _compare_with_target(values, target, reference, "at the end")
+    else:
+        held = [value for step, value in entropies if step <= release.step] or values[:1]
+        is_held, phrase = _compare_with_target(held, target, target, f"at step {release.step}")
+        phrase += f"; then let go, {mean_of_end(values):.3g} at the end, target {release.final:.3g}"
     return {"key": key, "start": start, "target": target, "is_held": is_held, "phrase": phrase}
+
+
+def _compare_with_target(values: Sequence[float], target: float, reference: float, when: str) -> tuple[bool, str]:
+    """Return whether the entropies `values` were held at a `target`, and a phrase about it.
+
+    `reference` is the present setpoint, which may be on its way to the target. `when` is where the values end.
+    """
+    level = fmean(_last_quarter(values))
+    end = mean_of_end(values)
+    distance = level / target - 1
+    if max(abs(distance), abs(end / target - 1)) <= BAND:
+        return True, f"held at {level:.3g}, target {target:.3g} ({distance:+.0%})"
+    if abs(reference / target - 1) > BAND:
+        return False, f"{end:.3g} {when}, on its way to its target {target:.3g}"
+    side = "above" if end > target else "below"
+    direction = _find_direction(values)
+    return False, f"{end:.3g} {when}, {abs(end / target - 1):.0%} {side} its target {target:.3g}{direction}"
+
+
+def _find_direction(values: Sequence[float]) -> str:
+    """Return whether the entropy rises or falls over its last quarter, for the end of a phrase."""
+    quarter = _last_quarter(values)
+    early = fmean(quarter[: len(quarter) // 2] or quarter)
+    late = fmean(quarter[len(quarter) // 2 :])
+    movement = late / early - 1 if early else 0.0
+    if abs(movement) <= NOISE:
+        return ""
+    return ", rising" if movement > 0 else ", falling"
+
+
+def _last_quarter(values: Sequence[float]) -> Sequence[float]:
+    return values[-max(1, len(values) // 4) :]
 
 
 def mean_of_end(values: Sequence[float]) -> float:

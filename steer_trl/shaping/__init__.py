@@ -12,24 +12,19 @@ from steer_trl.shaping.compose import (
     shape_batch,
     shape_rollout,
 )
-from steer_trl.shaping.hold import HoldEntropy
 from steer_trl.shaping.methods import SHAPERS, find_shaper, make_shapers
-from steer_trl.shaping.start_entropy import StartEntropy, first_rollouts
 
 __all__ = [
     "SHAPERS",
-    "HoldEntropy",
     "Paper",
     "Rollout",
     "Shaped",
     "Shaper",
-    "StartEntropy",
     "TokenBatch",
     "act_on_rollouts",
     "compares_tokens",
     "find_entropy_coef",
     "find_shaper",
-    "first_rollouts",
     "make_shapers",
     "measure_all",
     "reads_sensitivities",

@@ -9,8 +9,10 @@ from steer_trl.callbacks.remarks import remark_other_policies
 from steer_trl.callbacks.run_log import RunLog, is_at_its_end
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics.watch import Watch
+from steer_trl.entropy.hold import HoldEntropy
+from steer_trl.entropy.start import StartEntropy, first_rollouts
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.shaping import HoldEntropy, StartEntropy, first_rollouts, make_shapers
+from steer_trl.shaping import make_shapers
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
@@ -21,6 +23,7 @@ from steer_trl.trainer.checks.updates import UpdateWatch, check_trainable
 from steer_trl.trainer.contract import check_attributes
 from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.generated import GeneratedTokens
+from steer_trl.trainer.held_run import HeldRun
 from steer_trl.trainer.ordering import Ordering
 from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.rollout import RolloutShaping
@@ -79,7 +82,7 @@ class Shaping:
     def attach(self) -> None:
         """Check the constructed trainer, and register the callbacks.
 
-        The first callback is the one that loads checkpoints.
+        The first callbacks are the one that prepares `hold_entropy` and the one that loads checkpoints.
         """
         trainer = self._trainer
         args = trainer.args
@@ -89,7 +92,9 @@ class Shaping:
             remark_other_policies(args, trainer.model)
         if args.terminal_log == "lines":
             show_lines(trainer)
-        parts: list[TrainerCallback] = [self.checkpoints, self.tripwire, self.generated]
+        # The path of the target must be known before a checkpoint is loaded.
+        parts: list[TrainerCallback] = [] if self.hold is None else [HeldRun(trainer, self.hold)]
+        parts += [self.checkpoints, self.tripwire, self.generated]
         parts += [RunLog(self.cards.describe)] if args.run_log else []
         parts += [self.alarms, UpdateWatch(trainer, self.alarms)] if args.alarms else []
         for part in parts:

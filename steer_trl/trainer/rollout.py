@@ -16,8 +16,10 @@ from torch import Tensor
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import pad
 
+from steer_trl.entropy.hold import HoldEntropy
+from steer_trl.entropy.start import StartEntropy
 from steer_trl.randomness import keep_random_state
-from steer_trl.shaping import HoldEntropy, Shaper, StartEntropy, act_on_rollouts, reads_sensitivities, shape_rollout
+from steer_trl.shaping import Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.trainer.checks.tripwire import check_score
 from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.generated import GeneratedTokens

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
+from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.functional.order_statistics import all_ranks, this_process
 from steer_trl.shaping import (
-    HoldEntropy,
     Shaper,
     TokenBatch,
     compares_tokens,

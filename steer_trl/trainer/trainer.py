@@ -40,6 +40,7 @@ from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import catch_push_errors
 from steer_trl.trainer.checks.preflight import check_benchmarks, check_trainer_arguments
 from steer_trl.trainer.full_disk import explain_full_disk
+from steer_trl.trainer.log.groups import log_groups
 from steer_trl.trainer.parts import Shaping
 from steer_trl.trainer.resume import starting_point
 from steer_trl.trainer.rollout import RolloutShaping
@@ -173,7 +174,11 @@ class SteerGRPOTrainer(GRPOTrainer):
         if not self.model.training:
             return build(inputs)
 
-        rollout = build(inputs) if shaping.resampling is None else shaping.resampling.build_rollout(build)
+        if shaping.resampling is not None:
+            rollout = shaping.resampling.build_rollout(build)
+        else:
+            rollout = build(inputs)
+            log_groups(self, shaping.rollouts.rewards_per_function)
         rollout = shaping.rollouts.finish(rollout)
         return shaping.tokens.mark(rollout)
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 from support import ENVIRONMENT
 from support.digits import cut_off, nothing, ones, written
-from support.runs import TINY_RUN, sums
+from support.runs import TINY_RUN, has_one, sums
 from transformers import PrinterCallback
-from trl import RLOOConfig, RLOOTrainer
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
-from steer_trl import AlarmsCallback, SteerGRPOTrainer, runlog
+from steer_trl import AlarmsCallback, SteerGRPOConfig, SteerGRPOTrainer, runlog
 from steer_trl.cli.main import main
 from steer_trl.rewards import MathReward
 from steer_trl.tiny import tiny_qwen2
@@ -135,6 +135,47 @@ def test_rloo(tmp_path, model_dir, tokenizer):
         return {alarm["alarm"] for alarm in said(tmp_path / folder)} - {"truncation", "never_ends"}
 
     assert run("well", ones) == set() and run("dead", partial(nothing)) == {"one_reward"}
+
+
+def passed(folder):
+    keys = [f"rollout_pass@{k}" for k in (1, 2, 4, 8)]
+    return [[line.get(key) for key in keys] for line in logged(folder) if "loss" in line]
+
+
+@pytest.mark.parametrize("kind", ["GRPO", "RLOO"])
+def test_pass_at_k_equals_what_our_trainer_logs(kind, tmp_path, model_dir, tokenizer):
+    """Also with evaluations in between, whose groups are not of the training."""
+    evaluated = {"eval_strategy": "steps", "eval_steps": 1, "logging_steps": 2, "max_steps": 4}
+    sizes = SIZES | {"per_device_train_batch_size": 16, "per_device_eval_batch_size": 4, "num_generations": 4}
+    rest = {"model": model_dir, "train_dataset": sums(), "eval_dataset": sums().select(range(3))}
+    rest |= {"processing_class": tokenizer, "reward_funcs": has_one}
+    classes = {"GRPO": (GRPOTrainer, GRPOConfig), "RLOO": (RLOOTrainer, RLOOConfig)}
+    trainer_class, config_class = classes[kind]
+    args = config_class(**TINY_RUN | sizes | evaluated | {"output_dir": str(tmp_path / kind)})
+    trainer = trainer_class(args=args, callbacks=[AlarmsCallback()], **rest)
+    trainer.train()
+    assert trainer.reward_funcs == [has_one]
+    found = passed(tmp_path / kind)
+    assert len(found) == 2 and all(one < two < four and eight is None for one, two, four, eight in found)
+    history = [entry for entry in trainer.state.log_history if "loss" in entry]
+    assert [entry["rollout_pass@4"] for entry in history] == [four for _, _, four, _ in found]
+    if kind == "GRPO":
+        ours = SteerGRPOConfig(
+            **TINY_RUN | sizes | evaluated | {"output_dir": str(tmp_path / "ours"), "advantage_shaping": "none"}
+        )
+        SteerGRPOTrainer(args=ours, **rest).train()
+        assert passed(tmp_path / "ours") == [pytest.approx(line, nan_ok=True) for line in found]
+
+
+def test_rewards_that_cannot_be_read_change_nothing(make_trainer, tmp_path):
+    async def later(completions, **_):
+        return has_one(completions)
+
+    for number, functions in enumerate(([has_one, nothing], later)):
+        folder = tmp_path / str(number)
+        arguments = {"callbacks": [AlarmsCallback()], "reward_funcs": functions}
+        make_trainer(trainer_arguments=arguments, max_steps=1, output_dir=str(folder)).train()
+        assert passed(folder) == [[None] * 4]
 
 
 def test_a_trainer_that_has_the_alarms_refuses_it(make_trainer):

@@ -63,6 +63,12 @@ class TestWeights:
         text = str(card(args=config(advantage_shaping="stare", **given)))
         assert "STARE C2, W 1.25, M 0.8, no gate." in text and "target entropy" not in text
 
+    def test_an_entropy_that_was_let_go_is_named_with_its_step(self):
+        targets = [0.2, 0.2, 0.2, 0.15, 0.1, 0.0]
+        log = [{"step": i, "entropy": 0.2, "hold_entropy/target": target} for i, target in enumerate(targets, 1)]
+        text = str(card(log, args=config(hold_entropy=0.65, advantage_shaping="repo_r")))
+        assert "0.2 nats per token up to step 3." in text and "the last target was 0." in text
+
     def test_a_held_entropy_is_named_with_its_target(self):
         log = [{"step": 1, "entropy": 0.3}, {"step": 2, "entropy": 0.2, "hold_entropy/target": 0.1234}]
         text = str(card(log, args=config(hold_entropy=0.65, advantage_shaping="repo_r")))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steer_trl.diagnostics.release import find_release
 from steer_trl.report.entropy import describe_entropy
 from steer_trl.report.read import Run
 from steer_trl.report.weights import describe_weights
@@ -17,7 +18,9 @@ STARE = {"stare_variant": "C2", "stare_gate": "none", "stare_amplify": 1.25, "st
 def course(values, target=None, reference=None, start=None):
     curves = {"rollout_entropy": dict(enumerate(values, 1))}
     for key, value in (("target", target), ("reference", reference)):
-        if value is not None:
+        if isinstance(value, list):
+            curves[f"hold_entropy/{key}"] = dict(enumerate(value, 1))
+        elif value is not None:
             curves[f"hold_entropy/{key}"] = {len(values): value}
     if start is not None:
         curves["rollout_entropy/start"] = {1: start}
@@ -62,6 +65,41 @@ def test_a_level_that_was_never_known_is_stated():
 
 def test_a_path_to_the_target_is_not_held():
     assert "on its way to its target 0.6" in course([0.3] * 40, target=0.6, reference=0.31)["phrase"]
+
+
+FALLING_TARGET = [0.6] * 60 + line(0.6, 0.28)
+
+
+@pytest.mark.parametrize(
+    ("values", "is_held", "words"),
+    [
+        ([*line(1, 0.6), *[0.6] * 20, *line(0.6, 0.28)], True, ["held at 0.6, target 0.6 (+0%)", "let go, 0.3"]),
+        ([*line(1, 0.6), *[0.6] * 20, *line(0.6, 0.02)], True, ["held at 0.6", "let go, 0.0869"]),
+        ([*line(1, 0.3, 60), *line(0.3, 0.28)], False, ["at step 61", "below its target 0.6, falling"]),
+    ],
+    ids=["followed the target", "fell below the target", "was never held"],
+)
+def test_held_is_about_the_part_before_it_was_let_go(values, is_held, words):
+    found = course(values, target=FALLING_TARGET)
+    assert (found["is_held"], found["target"]) == (is_held, 0.6)
+    assert all(word in found["phrase"] for word in words) and "target 0.28" in found["phrase"]
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        (FALLING_TARGET, (0.6, 61, 0.28)),
+        ([value for value in FALLING_TARGET for _ in range(4)], (0.6, 244, 0.28)),  # a rollout lasts four steps
+        ([*[0.8] * 10, *FALLING_TARGET], (0.6, 71, 0.28)),  # resumed with a lower target before
+        ([0.6, 0.5, 0.4], (0.6, 1, 0.4)),  # falling from the first rollout
+        ([0.6] * 40, None),
+        ([0.6] * 40 + [0.4] * 40, None),  # resumed with a lower target
+        ([*line(0.3, 0.6)], None),
+        ([], None),
+    ],
+)
+def test_a_release_is_a_target_that_falls_to_the_end(targets, expected):
+    assert find_release(list(enumerate(targets, 1))) == expected
 
 
 def test_a_free_run_states_its_change_and_direction():

@@ -68,7 +68,8 @@ REFUSED = [
     {"run_log": False, "log_tokens": 1},
     {"hold_entropy_unit": "nats"},
     {"hold_entropy_final": 0.3},
-    {"hold_entropy": 0.8, "hold_entropy_decay_start": 0.3},
+    {"hold_entropy_until": 0.3},
+    {"hold_entropy_decay_start": 0.3},
     of("stare", stare_gate="none", hold_entropy=0.8, stare_amplify=1.2),
     {"entropy_target": 0.5},
     # Unknown methods and import paths.
@@ -99,6 +100,9 @@ REFUSED = [
     of(["repo_r", "entropy_change"], **HELD),
     of("repo_r", hold_entropy=3.0),
     of("repo_r", **HELD, hold_entropy_final=0.6),
+    of("repo_r", **HELD, hold_entropy_final=0.2, hold_entropy_until=1.0),
+    of("repo_r", **HELD, hold_entropy_until=0.5, hold_entropy_decay_start=0.5),
+    of("repo_r", **HELD, hold_entropy_until=1.5),
     of("repo_r", **HELD, repo_r_zeta=0.1),
     # Other fields.
     {"model_license": "mine!"},

@@ -10,9 +10,9 @@ from transformers import TrainerState
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer, runlog
 from steer_trl.diagnostics.start import entropy_ends, start_entropy
 from steer_trl.diagnostics.watch import Watch
+from steer_trl.entropy.start import StartEntropy, first_rollouts
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
-from steer_trl.shaping import StartEntropy, first_rollouts
 from steer_trl.trainer.callbacks.terminal import LogFormatter
 
 START = "rollout_entropy/start"
@@ -76,7 +76,7 @@ def test_it_is_logged_and_resumed(train, make_trainer, tmp_path):
     assert [entry[START] for entry in entries] == pytest.approx(means) and len(set(entropies)) == 4
     checkpoint = tmp_path / "run/checkpoint-2"
     state = json.loads((checkpoint / "shaping_state.json").read_text())["start_entropy"]
-    assert state == {"entropies": pytest.approx(entropies[:2]), "is_late": False}
+    assert state["entropies"] == pytest.approx(entropies[:2]) and state["is_late"] is False
     resumed = make_trainer(SteerGRPOTrainer, **settings)
     resumed.train(resume_from_checkpoint=str(checkpoint))
     assert resumed.shaping.rollouts.start.value == whole.shaping.rollouts.start.value
@@ -88,6 +88,7 @@ def test_it_is_logged_and_resumed(train, make_trainer, tmp_path):
 
 def test_the_held_level_is_relative_to_it(train):
     settings = {"advantage_shaping": "repo_r", "hold_entropy": 0.5, "max_steps": 5} | LARGE
+    settings |= {"hold_entropy_until": 1.0}
     log = train(SteerGRPOTrainer, **settings).state.log_history
     held = [entry for entry in log if "hold_entropy/target" in entry]
     assert held and held[-1]["hold_entropy/target"] == pytest.approx(0.5 * held[-1][START])

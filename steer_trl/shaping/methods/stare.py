@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from steer_trl.entropy.start import StartEntropy
 from steer_trl.functional import stare_statistic, stare_weights
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.functional.stare import NAMES, SurprisalLimits, stare_operations
@@ -24,7 +25,6 @@ from steer_trl.functional.stare_controller import TargetEntropyController
 from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.shaping.base import PAPERS, Control, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
-from steer_trl.shaping.start_entropy import StartEntropy
 from steer_trl.validation import as_tuple, check_interval, read_from_state
 
 logger = logging.getLogger(__name__)

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import torch
 
 from steer_trl.system import write_whole
+from steer_trl.trainer.log.groups import log_groups
 from steer_trl.trainer.sampling.completions import (
     PromptGroup,
     StoredCompletion,
@@ -109,7 +110,10 @@ class Resampling:
             rollout = build(self._stream.rows_of([completion["number"] for completion in collected.own]))
         finally:
             self.collected = None
-        log_sampling(self._trainer, GroupVerdict.merge(verdicts) if verdicts else None, collected.verdict)
+        generated = GroupVerdict.merge(verdicts) if verdicts else None
+        log_sampling(self._trainer, generated, collected.verdict)
+        if generated is not None:
+            log_groups(self._trainer, generated.rewards)
         counts = {
             "dynamic_sampling/attempts": float(len(verdicts)),
             "dynamic_sampling/waiting": float(len(self._waiting)),

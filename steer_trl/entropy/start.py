@@ -30,6 +30,7 @@ class StartEntropy:
 
     def __init__(self, rollouts: int) -> None:
         self.rollouts = rollouts
+        self._usual_rollouts = rollouts
         self.is_late = False
         self._entropies: list[float] = []
 
@@ -52,16 +53,35 @@ class StartEntropy:
             self.is_late = is_late if not self._entropies else self.is_late
             self._entropies.append(entropy)
 
+    def settle(self) -> None:
+        """Take the mean so far as the initial entropy, and add no further rollouts to it."""
+        self.rollouts = len(self._entropies) or self.rollouts
+
     def state_dict(self) -> dict[str, Any]:
-        """Return the entropies so far; empty before the first rollout."""
-        return {"entropies": list(self._entropies), "is_late": self.is_late} if self._entropies else {}
+        """Return the entropies so far and the number of rollouts averaged; empty before the first rollout."""
+        if not self._entropies:
+            return {}
+        return {"entropies": list(self._entropies), "is_late": self.is_late, "rollouts": self.rollouts}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a [`state_dict`]. Raises `ValueError` if a value is missing or invalid."""
-        state = state or {"entropies": [], "is_late": False}
+        """Restore a [`state_dict`]. Raises `ValueError` if a value is missing or invalid.
+
+        The number of rollouts averaged is that of the state, because a resumed run may have other batch sizes.
+        Earlier checkpoints lack it, and then the number stays as it is.
+        """
+        # The state is empty before the first rollout, and if a second call of `train` begins anew.
+        state = state or {"entropies": [], "is_late": False, "rollouts": self._usual_rollouts}
+        state = {"rollouts": self.rollouts} | state
         must_be = "a list, each a number of nats in (0, inf)"
-        self._entropies = list(read_from_state(state, "entropies", _are_entropies, must_be))
-        self.is_late = read_from_state(state, "is_late", lambda value: isinstance(value, bool), "true or false")
+        entropies = read_from_state(state, "entropies", _are_entropies, must_be)
+        is_late = read_from_state(state, "is_late", lambda value: isinstance(value, bool), "true or false")
+        self.rollouts = read_from_state(state, "rollouts", _is_count, "a whole number in [1, inf)")
+        self._entropies = list(entropies)
+        self.is_late = is_late
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and is_within(value, "[1, inf)")
 
 
 def _are_entropies(value: Any) -> bool:

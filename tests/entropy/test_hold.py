@@ -6,11 +6,15 @@ import math
 import pytest
 import torch
 from support.methods.batches import config, random_batch, weights
+from support.old_regulator import EntropyRegulator as OldRegulator
 from support.runs import ON_CPU
 
 from steer_trl import SteerGRPOConfig
+from steer_trl.entropy.hold import HoldEntropy
+from steer_trl.entropy.start import StartEntropy, first_rollouts
+from steer_trl.entropy.target import FINAL_SHARE, RELEASE_AFTER
 from steer_trl.hub.card import select_settings
-from steer_trl.shaping import SHAPERS, HoldEntropy, StartEntropy, first_rollouts, make_shapers
+from steer_trl.shaping import SHAPERS, make_shapers
 from steer_trl.shaping.base import Control
 
 ABLE = {"repo_r": {}, "entropy_change": {}, "entropy_bonus": {}}
@@ -185,6 +189,77 @@ class TestEachMethod:
         assert caplog.text == ""
 
 
+class TestLettingGo:
+    """One number holds and lets go; what is unset follows from the level, and a checkpoint keeps its path."""
+
+    def path(self, **settings):
+        hold = held("repo_r", **settings)[1]
+        begin(hold, *[0.5] * 4)
+        return hold.regulator.path
+
+    def test_one_number_holds_then_falls(self):
+        path = self.path()
+        assert path.level == pytest.approx(0.4)
+        assert path.final == pytest.approx(0.4 * FINAL_SHARE) and path.release_start == RELEASE_AFTER
+        assert self.path(hold_entropy_final=0.0).at(1.0) == 0
+        assert self.path(hold_entropy_final=0.2).final == pytest.approx(0.1)  # a multiple of the initial entropy
+        assert not self.path(hold_entropy_until=1.0).falls and not self.path(hold_entropy_decay_start=1.0).falls
+
+    def test_until_is_a_share_of_learning_and_its_alias_a_share_of_the_run(self):
+        linear = [100 - step for step in range(100)]
+        for settings, expected in [({"hold_entropy_until": 0.6}, 0.37), ({"hold_entropy_decay_start": 0.6}, 0.6)]:
+            hold = held("repo_r", **settings)[1]
+            hold.begin_training(linear)
+            begin(hold, *[0.5] * 4)
+            assert hold.regulator.path.release_start == pytest.approx(expected, abs=0.005)
+
+    def test_a_checkpoint_of_a_constant_level_stays_constant(self, caplog):
+        """The target did not fall by default when such a checkpoint was written."""
+        old = OldRegulator(0.4, 1.0)
+        for entropy in (0.5, 0.3, 0.35):
+            old.update(entropy)
+        start = {"entropies": [0.5] * 4, "is_late": False}
+        hold = held("repo_r")[1]
+        resume(hold, [start, json.loads(json.dumps(old.state_dict()))])
+        hold.on_rollout(0.31, 0.9)
+        assert hold.shaper.strength == old.update(0.31, 0.9) > 0
+        assert not hold.regulator.path.falls and caplog.text == ""
+        explicit = held("repo_r", hold_entropy_final=0.2)[1]
+        resume(explicit, [start, json.loads(json.dumps(old.state_dict()))])
+        assert explicit.regulator.path.final == pytest.approx(0.1) and "0.1" in caplog.text
+
+    def test_a_resume_keeps_the_path_under_other_rates(self, caplog):
+        hold = held("repo_r", hold_entropy_until=0.5)[1]
+        hold.begin_training([3.0, 1.0])
+        begin(hold, *[0.5] * 4)
+        same, other = held("repo_r", hold_entropy_until=0.5)[1], held("repo_r", hold_entropy_until=0.4)[1]
+        for twin in (same, other):
+            twin.begin_training([1.0, 1.0])
+            resume(twin, state_of(hold))
+        assert same.regulator.path == hold.regulator.path
+        assert other.regulator.path.release_start == 0.4 and caplog.text.count("will be held") == 1
+
+    @pytest.mark.parametrize("is_new", [True, False])
+    @pytest.mark.parametrize("batch", [32, 64, 256, 1024], ids=lambda batch: f"{batch // 8} prompts")
+    @pytest.mark.parametrize(
+        "settings", [{}, {"hold_entropy_unit": "nats", "hold_entropy": 0.3}], ids=["share", "nats"]
+    )
+    def test_the_level_is_kept_with_another_number_of_prompts(self, batch, settings, is_new, caplog):
+        """With fewer prompts the initial entropy would need more rollouts, and the level was forgotten."""
+        hold = held("repo_r", **settings)[1]
+        begin(hold, 0.5, 0.52, 0.48, 0.5, 0.25)
+        other = held("repo_r", per_device_train_batch_size=batch, **settings)[1]
+        start, state = state_of(hold)
+        if not is_new:
+            del start["rollouts"]  # as earlier checkpoints have it
+        resume(other, [start, state])
+        assert other.shaper.strength == hold.shaper.strength > 0
+        for loop in (hold, other):
+            begin(loop, 0.29)
+        assert other.state_dict() == hold.state_dict() and "will be held" not in caplog.text
+        assert settings or other.start.value == hold.start.value == pytest.approx(0.5)
+
+
 def test_a_target_out_of_reach_is_counted():
     """The alarm that reads the count is provoked by a run in `tests/trainer/test_alarms.py`."""
     shaper, hold = held("repo_r")
@@ -198,9 +273,12 @@ def test_a_target_out_of_reach_is_counted():
         ({"advantage_shaping": "none"}, "advantage_shaping='none'"),
         ({"advantage_shaping": ["repo_r", "stare"], "stare_gate": "none"}, "hold_entropy"),
         ({"hold_entropy": -1.0}, r"hold_entropy must be in \(0, inf\)"),
-        ({"hold_entropy_final": 0.9}, r"hold_entropy_final must be in \(0, 0.8\], got 0.9"),
-        ({"hold_entropy_final": 0.0}, r"hold_entropy_final must be in \(0, inf\)"),
-        ({"hold_entropy_final": 0.3, "hold_entropy_decay_start": 1.0}, r"decay_start must be in \[0, 1\)"),
+        ({"hold_entropy_final": 0.9}, r"hold_entropy_final must be in \[0, 0.8\], got 0.9"),
+        ({"hold_entropy_final": -0.1}, r"hold_entropy_final must be in \[0, inf\)"),
+        ({"hold_entropy_decay_start": 1.1}, r"decay_start must be in \[0, 1\]"),
+        ({"hold_entropy_until": -0.1}, r"hold_entropy_until must be in \[0, 1\]"),
+        ({"hold_entropy_until": 0.5, "hold_entropy_decay_start": 0.5}, "hold_entropy_until=0.5.*decay_start=0.5"),
+        ({"hold_entropy_final": 0.3, "hold_entropy_until": 1.0}, "hold_entropy_final=0.3.*hold_entropy_until=1.0"),
         ({"hold_entropy": 50.0}, r"hold_entropy must be in \(0, 2\], got 50.0"),
     ],
 )

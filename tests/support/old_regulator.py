@@ -1,22 +1,4 @@
-"""A controller that holds the policy's entropy near a level by adjusting a method's strength u.
-
-    e = ln(R_k / H_k)                    positive while the entropy is too low
-    e <- the part of e beyond a deadband of 2 %, and 0 inside it
-    I <- I + 0.3 e                       unless u is at a bound and e would push it further (anti-windup)
-    u = gain (3 e + I)                   within [0, high]
-
-H_k is the entropy of rollout k, and R_k is the reference, which is usually the level H*. Until the entropy falls below
-the reference, u is 0 and the method has no effect. If the first entropy is already below the level, the reference
-rises from that entropy to the level, so that training does not begin at full strength:
-
-    ln R_k = ln H* + (ln H_0 - ln H*) exp(-k / 20)
-
-The error is a logarithm, so half the level and twice the level are equally wrong, and one pair of gains suits every
-level. The level may fall during training: H* is constant until a share `decay_start` of training is done, and then
-falls linearly to `final` at the end. A rollout is generated before the updates in which its strength acts, so the
-effect of a strength is seen one rollout later. The gains suit a delay of one or two rollouts. With a delay of three,
-the entropy of many synthetic policies oscillates (`experiments/regulator.py`).
-"""
+"""The regulator as one class, which was in use until the target fell by default: an oracle for `steer_trl/entropy`."""
 
 import math
 from functools import partial

@@ -1,0 +1,48 @@
+"""Settings with which `hold_entropy` cannot work."""
+
+from collections.abc import Mapping
+
+from steer_trl.options.base import ShapingConfig
+from steer_trl.shaping.base import Shaper
+from steer_trl.validation import check_interval
+
+
+def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:
+    """Return complaints if `hold_entropy` is set and cannot work with the `methods` or other settings."""
+    if args.hold_entropy is None:
+        return []
+    complaints = path_conflicts(args)
+    if args.hold_entropy_unit == "initial":
+        why = "it is a multiple of the entropy that the run begins with"
+        complaints += check_interval("hold_entropy", args.hold_entropy, "(0, 2]", why)
+    able = [name for name, method in methods.items() if method.control is not None]
+    if len(able) != 1:
+        complaints.append(
+            f"hold_entropy={args.hold_entropy!r} moves the strength of one method, and of those in "
+            f"advantage_shaping={args.advantage_shaping!r} {len(able) or 'none'} can be moved. Use "
+            "advantage_shaping='stare', 'repo_r', 'entropy_change' or 'entropy_bonus', or leave it unset."
+        )
+    return complaints
+
+
+def path_conflicts(args: ShapingConfig) -> list[str]:
+    """Return complaints about a target that would rise, or whose release is set twice or never comes."""
+    complaints = []
+    final = args.hold_entropy_final
+    if final is not None:
+        why = "the level can only fall; to begin higher, raise hold_entropy"
+        complaints += check_interval("hold_entropy_final", final, f"[0, {args.hold_entropy}]", why)
+    if args.hold_entropy_until is not None and args.hold_entropy_decay_start is not None:
+        complaints.append(
+            f"hold_entropy_until={args.hold_entropy_until!r} cannot be combined with hold_entropy_decay_start="
+            f"{args.hold_entropy_decay_start!r}: both set when the level begins to fall, the first as a share of the "
+            "learning, the second as a share of the run. Leave one unset."
+        )
+    for name in ("hold_entropy_until", "hold_entropy_decay_start"):
+        share = getattr(args, name)
+        if final is not None and share == 1:
+            complaints.append(
+                f"hold_entropy_final={final!r} cannot be combined with {name}={share!r}: the level never falls, so it "
+                "would be ignored. Leave one unset."
+            )
+    return complaints

@@ -1,0 +1,59 @@
+"""The target H*, which is constant for most of the run and then falls linearly to the end of the run.
+
+    H*(s) = level                                                        for s <= release_start
+    H*(s) = level + (final - level) (s - release_start) / (1 - release_start)     afterwards
+
+s is the share of the run that is done. The entropy is held while the model learns, because it is what a larger
+learning rate spends. At the end it is let go, so that single tries become as good as they can.
+"""
+
+from typing import Any, NamedTuple
+
+from steer_trl.validation import is_within, read_from_state
+
+RELEASE_AFTER = 0.6
+"""The share of the learning after which the target falls, unless `hold_entropy_until` is set."""
+FINAL_SHARE = 0.3 / 0.65
+"""The final target as a share of the level, unless `hold_entropy_final` is set."""
+UNTIL_THE_END = 1.0
+"""The `release_start` of a target that never falls."""
+
+
+class TargetPath(NamedTuple):
+    """The path of the target over the run.
+
+    Attributes:
+        level (`float`): the target before the release, nats per token, positive.
+        final (`float`): the target at the end of the run, nats per token, in [0, level].
+        release_start (`float`): the share of the run after which the target falls, in [0, 1]. At 1 it never falls.
+    """
+
+    level: float
+    final: float
+    release_start: float
+
+    @property
+    def falls(self) -> bool:
+        """Whether the target is lower at the end of the run than at its beginning."""
+        return self.final < self.level and self.release_start < UNTIL_THE_END
+
+    def at(self, progress: float) -> float:
+        """Return the target in nats per token, when the share `progress`, in [0, 1], of the run is done."""
+        if self.release_start >= UNTIL_THE_END:
+            return self.level
+        fallen = max(progress - self.release_start, 0.0) / (1 - self.release_start)
+        return self.level + (self.final - self.level) * min(fallen, 1.0)
+
+    def describe(self) -> str:
+        """Return the level, and where and when it falls, for a sentence."""
+        falls = f", falling to {self.final:.4g} after {self.release_start:.0%} of the run" if self.falls else ""
+        return f"{self.level:.4g} nats{falls}"
+
+    @classmethod
+    def read(cls, state: Any) -> "TargetPath":
+        """Return the path in a state of the regulator. Raises `ValueError` if it is missing or invalid."""
+        return cls(*read_from_state(state, "schedule", _are_three_numbers, "three numbers"))
+
+
+def _are_three_numbers(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 3 and all(is_within(part, "(-inf, inf)") for part in value)

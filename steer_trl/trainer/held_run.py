@@ -1,0 +1,99 @@
+"""Tells `hold_entropy` how the run's learning is spread over its steps, and the user when the entropy is let go.
+
+The target of `hold_entropy` falls after a share of the learning (`entropy/learning.py`). The learning rates of all
+steps follow from the scheduler. In a run that ends by `max_generated_tokens`, the number of steps is not known
+beforehand, so the share of the tokens counts. The same holds for a scheduler that decides its rates while it runs.
+"""
+
+import logging
+import math
+from typing import Any
+
+from torch.optim.lr_scheduler import LambdaLR
+from tqdm import tqdm
+from transformers import TrainerCallback, TrainerControl, TrainerState
+
+from steer_trl.entropy.hold import HoldEntropy
+from steer_trl.trainer.trl import GRPOTrainer, steps_per_rollout
+
+logger = logging.getLogger(__name__)
+
+MOST_RATES = 1_000_000
+"""The largest number of steps whose rates are computed. Of a longer run, evenly spaced steps are taken."""
+
+
+class HeldRun(TrainerCallback):
+    """Prepares the controller of `hold_entropy` for a run, and reports its level and its release."""
+
+    def __init__(self, trainer: GRPOTrainer, hold: HoldEntropy) -> None:
+        self._trainer = trainer
+        self._hold = hold
+        self._has_told_level = False
+        self._has_warned = False
+
+    def on_train_begin(
+        self, args: Any, state: TrainerState, control: TrainerControl, lr_scheduler: Any = None, **_: Any
+    ) -> None:
+        """Set the share of the run after which the target falls, and warn if the run is too short for a level.
+
+        Must be called before the state of a checkpoint is loaded.
+        """
+        self._has_told_level = False
+        self._has_warned = False
+        rates = [] if args.max_generated_tokens else scheduled_rates(lr_scheduler, state.max_steps)
+        self._hold.begin_training(rates)
+        micro_batches = state.max_steps * args.gradient_accumulation_steps
+        rollouts = math.ceil(micro_batches / steps_per_rollout(self._trainer))
+        if state.global_step == 0 and self._hold.unit is None and rollouts < self._hold.start.rollouts:
+            self._warn_without_level(f"has {rollouts}")
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Print the level in nats and the steps in which it falls, as soon as the level is known."""
+        if self._hold.regulator is None or self._has_told_level:
+            return
+        self._has_told_level = True
+        if state.is_world_process_zero:
+            with tqdm.external_write_mode():
+                print(self._describe(args, state), flush=True)  # noqa: T201
+
+    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Warn if the level was never known, so that the entropy was not held."""
+        if self._hold.regulator is None and state.global_step > 0 and not self._has_warned:
+            self._warn_without_level("ended before")
+
+    def _describe(self, args: Any, state: TrainerState) -> str:
+        assert self._hold.regulator is not None
+        path = self._hold.regulator.path
+        level = f"hold_entropy: the level is {path.level:.3g} nats"
+        if not path.falls:
+            return f"{level} to the end of the run"
+        if args.max_generated_tokens:
+            end = args.max_generated_tokens
+            start = f"{round(path.release_start * end):,} of {end:,} generated tokens"
+            return f"{level} until {start}, then it falls to {path.final:.3g} at the end"
+        end = state.max_steps
+        start = f"step {round(path.release_start * end)} of {end}"
+        return f"{level} until {start}, then it falls to {path.final:.3g} at step {end}"
+
+    def _warn_without_level(self, run: str) -> None:
+        self._has_warned = True
+        if self._trainer.is_world_process_zero():
+            logger.warning(
+                "hold_entropy=%g has no effect in this run. Its level is a multiple of the entropy of the first %d "
+                "rollouts, and the run %s. Train for longer, or set the level in nats with hold_entropy_unit='nats'.",
+                *(self._hold.args.hold_entropy, self._hold.start.rollouts, run),
+            )
+
+
+def scheduled_rates(scheduler: Any, steps: int) -> list[float]:
+    """Return the learning rates of a run of `steps` steps, summed over the optimizer's groups of parameters.
+
+    The list is empty if the scheduler does not compute a rate from the number of its step alone.
+    """
+    # With DeepSpeed, Accelerate wraps the scheduler.
+    scheduler = getattr(scheduler, "scheduler", scheduler)
+    if not isinstance(scheduler, LambdaLR):
+        return []
+    groups = list(zip(scheduler.base_lrs, scheduler.lr_lambdas, strict=True))
+    stride = math.ceil(steps / MOST_RATES)
+    return [math.fsum(base * factor(step) for base, factor in groups) for step in range(0, steps, stride)]
