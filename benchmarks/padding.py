@@ -50,9 +50,12 @@ import steer_trl
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
-LONGEST, COMPLETIONS, VOCABULARY, STEPS, GROUP = 512, 128, 2048, 2, 8
+COMPLETIONS, VOCABULARY, STEPS, GROUP = 128, 2048, 2, 8
 SIZES = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3, "vocab_size": VOCABULARY}
-PROMPTS = ("short", "chat")
+LENGTHS = {"short": (30, 512), "chat": (256, 512), "4:1": (1024, 256), "1:1": (256, 256), "1:8": (64, 512)}
+"""The lengths of prompts and of the longest completion, by the kind of the prompts. Prompts that are short, or as in a
+chat, differ in length.
+"""
 DRAWS = 10
 """The number of random steps over which the counted positions are averaged."""
 
@@ -95,12 +98,14 @@ def lognormal(count: int, longest: int, share: int, rng: random.Random, least: i
 def draw_lengths(count: int, share: int, prompts: str, seed: int) -> tuple[list[int], list[int]]:
     """Return the lengths of prompts and completions. Each prompt has a group of `GROUP` completions."""
     rng = random.Random(seed)
-    completions = lognormal(count, LONGEST, share, rng)
+    prompt, longest = LENGTHS[prompts]
+    completions = lognormal(count, longest, share, rng)
     groups = max(count // GROUP, 1)
+    of_groups = [prompt] * groups
     if prompts == "short":
-        of_groups = [rng.randint(20, 40) for _ in range(groups)]
-    else:
-        of_groups = lognormal(groups, LONGEST // 2, 3, rng, 24)
+        of_groups = [rng.randint(prompt - 10, prompt + 10) for _ in range(groups)]
+    elif prompts == "chat":
+        of_groups = lognormal(groups, prompt, 3, rng, 24)
     return [of_groups[row // GROUP] for row in range(count)], completions
 
 
@@ -148,7 +153,7 @@ def write(share: int, kind: str, prompts: list[str], trainer: Any) -> dict[str, 
     """Return completions of random tokens, instead of generating them with the policy."""
     step = trainer.state.global_step
     words = torch.Generator().manual_seed(step)
-    ids = torch.randint(3, VOCABULARY, (len(prompts), LONGEST), generator=words).tolist()
+    ids = torch.randint(3, VOCABULARY, (len(prompts), max(LENGTHS[kind])), generator=words).tolist()
     of_prompts, of_completions = draw_lengths(len(prompts), share, kind, step)
     completion_ids = [row[:length] for row, length in zip(ids, of_completions, strict=True)]
     prompt_ids = [ids[i // GROUP * GROUP][:length] for i, length in enumerate(of_prompts)]
@@ -212,7 +217,7 @@ def train(
                 per_device_train_batch_size=batch,
                 gradient_accumulation_steps=accumulation,
                 steps_per_generation=COMPLETIONS // batch,
-                max_completion_length=LONGEST,
+                max_completion_length=LENGTHS[prompts][1],
                 gradient_checkpointing=False,
                 report_to="none",
                 save_strategy="no",
@@ -281,15 +286,18 @@ def print_before(given: argparse.Namespace) -> None:
         "| positions for each token: before | now | MiB before | now |"
     )
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
-    for loss, prompts, share, batch in product(given.losses, given.prompts, given.means, given.batches):
-        case = (share, batch, True, loss, prompts)
+    cases = product(given.losses, given.prompts, given.means, given.batches, given.scored)
+    for loss, prompts, share, batch, score in cases:
+        case = (share, batch, score == "yes", loss, prompts)
         turns = []
         for _ in range(given.turns):
             before = in_a_folder(given.before, (*case, False, given.steps))
             turns.append((before, in_a_process(SteerGRPOTrainer, *case, False, given.steps)))
         ratios = [before.seconds / now.seconds for before, now in turns]
-        counted = in_a_folder(given.before, (*case, True, given.steps))
-        operations = counted.operations / in_a_process(SteerGRPOTrainer, *case, True, given.steps).operations
+        operations = math.nan
+        if given.operations:
+            counted = in_a_folder(given.before, (*case, True, given.steps))
+            operations = counted.operations / in_a_process(SteerGRPOTrainer, *case, True, given.steps).operations
         cells = [*(loss, prompts, str(share), str(batch))]
         cells += [f"{median(turn[one].seconds for turn in turns):.2f}" for one in (0, 1)]
         cells += [f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", f"{operations:.2f}"]
@@ -332,9 +340,10 @@ def main() -> None:
     parser.add_argument("--before", type=Path, metavar="FOLDER", help="train against the package in this folder")
     parser.add_argument("--means", nargs="+", type=int, default=[2, 4, 8], help="longest over mean length")
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 4, 8, 16], help="micro-batch sizes")
-    parser.add_argument("--prompts", nargs="+", choices=PROMPTS, default=list(PROMPTS))
+    parser.add_argument("--prompts", nargs="+", choices=LENGTHS, default=["short", "chat"])
     parser.add_argument("--scored", nargs="+", choices=("yes", "no"), default=["yes"], help="by TRL, or not")
     parser.add_argument("--losses", nargs="+", default=["dapo"])
+    parser.add_argument("--operations", action="store_true", help="count the operations, in one more pair")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument(
         "--steps", type=int, default=STEPS, help="of a training against another version, an even number"

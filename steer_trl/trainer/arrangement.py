@@ -41,14 +41,17 @@ def arrange(rows: Sequence[Row], ranks: int, count: int, cost: Cost, is_packed: 
     batches = _fill_by_prompts(rows, size, cost) if is_packed else _fill_by_lengths(rows, size)
     works = [_find_work(rows, batch, cost, is_packed) for batch in batches]
     by_work = sorted(range(len(batches)), key=lambda i: -works[i])
-    rounds = [by_work[first : first + ranks] for first in range(0, len(by_work), ranks)]
-    rounds[1::2] = [chosen[::-1] for chosen in rounds[1::2]]
-    of_ranks = [list(chosen) for chosen in zip(*rounds, strict=True)]
-    slowest = max(sum(works[i] for i in own) for own in of_ranks)
-
+    of_ranks: list[list[int]] = [[] for _ in range(ranks)]
+    loads = [0.0] * ranks
+    for first in range(0, len(by_work), ranks):
+        # Of the micro-batches of one moment, the rank with the least work so far gets the one with the most.
+        by_load = sorted(range(ranks), key=lambda rank: loads[rank])
+        for rank, i in zip(by_load, by_work[first : first + ranks], strict=True):
+            of_ranks[rank].append(i)
+            loads[rank] += works[i]
     before = [_find_work(rows, batch, cost, is_packed) for batch in as_it_is]
     slowest_before = max(sum(before[first : first + count]) for first in range(0, len(before), count))
-    if slowest > (1 - LEAST_GAIN) * slowest_before:
+    if max(loads) > (1 - LEAST_GAIN) * slowest_before:
         return None
     return [[batches[i] for i in own] for own in of_ranks]
 

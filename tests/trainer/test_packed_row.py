@@ -112,3 +112,168 @@ def test_the_gradient_is_that_of_padded_rows(name, checkpointing):
         model.enable_input_require_grads()
     for cost in (ALWAYS, NEVER):
         assert_same(model, make_inputs(), cost)
+
+
+@pytest.mark.parametrize("checkpointing", ["none", "reentrant"])
+def test_adapters_get_the_same_gradient(checkpointing):
+    model = make_model(*ARCHITECTURES["Qwen2"])
+    model = get_peft_model(model, LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+    if CHECKPOINTING[checkpointing]:
+        model.gradient_checkpointing_enable(CHECKPOINTING[checkpointing])
+        model.enable_input_require_grads()
+    assert_same(model.train(), make_inputs(), bound=1e-5)
+
+
+def test_half_precision_differs_by_its_rounding():
+    """The bound is the distance of two padded passes in bfloat16, one of which has more padding."""
+    inputs = make_inputs()
+    model = make_model(*ARCHITECTURES["Qwen2"], dtype=torch.bfloat16)
+    moved = {name: torch.nn.functional.pad(inputs[name], (5, 0)) for name in ("input_ids", "attention_mask")}
+    gradients = [run_and_differentiate(model, run_padded, case)[1] for case in (inputs, inputs | moved)]
+    rounding = (gradients[0] - gradients[1]).norm() / gradients[0].norm()
+    assert 1e-4 < rounding < 0.1
+    found = run_and_differentiate(model, lambda model, **x: run_packed(run_padded, model, x, ALWAYS, None), inputs)[1]
+    assert (found - gradients[0]).norm() < 2 * rounding * gradients[0].norm()
+
+
+@pytest.mark.parametrize("multiple", [8, 100])
+def test_a_row_is_filled_up_to_a_multiple(multiple):
+    model = make_model(*ARCHITECTURES["Mistral with a window"])
+    assert_same(model, make_inputs(), multiple=multiple)
+    layout = layout_of(make_inputs(), ALWAYS, multiple)
+    assert layout.length % multiple == 0
+
+
+def layout_of(inputs, cost, multiple=1):
+    ids, mask = (inputs[name].numpy() for name in ("input_ids", "attention_mask"))
+    return make_layout(ids, mask, ids.shape[1] - inputs["logits_to_keep"], cost, multiple, torch.device("cpu"))
+
+
+LENGTHS = st.lists(st.integers(0, 40), min_size=8, max_size=8)
+
+
+@given(st.lists(st.integers(1, 30), min_size=2, max_size=4), LENGTHS, st.sampled_from([ALWAYS, NEVER, Cost(32)]))
+@settings(max_examples=40)
+def test_rows_of_any_length_are_computed_as_padded_ones(prompts, completions, cost):
+    if len(prompts) == 3:
+        prompts = prompts[:2]
+    if not any(completions):
+        completions = [*completions[:-1], 1]
+    assert_same(MODEL(), make_inputs(prompts, completions), cost)
+
+
+MODELS = {}
+
+
+def MODEL():
+    """A model that all examples use."""
+    if not MODELS:
+        MODELS["Gemma 3 with windows"] = make_model(*ARCHITECTURES["Gemma 3 with windows"])
+    return MODELS["Gemma 3 with windows"]
+
+
+@given(st.lists(st.integers(1, 30), min_size=2, max_size=2), LENGTHS, st.integers(0, 10_000))
+def test_no_layout_is_longer_than_all_rows(prompts, completions, hidden_size):
+    """The rows of today's passes were at least as long: each as its own tokens."""
+    layout = layout_of(make_inputs(prompts, completions), Cost(hidden_size))
+    rows = [prompts[i // 4] + length for i, length in enumerate(completions) if length]
+    least = sum(n - 1 for n, own in zip(prompts, (completions[:4], completions[4:]), strict=True) if any(own))
+    least += sum(length for length in completions)
+    assert least <= layout.length <= max(sum(rows), 2)
+    assert sum(block.end - block.begin for block in layout.blocks) == layout.length
+    scored = [int(x) for x in layout.is_scored]
+    assert sum(scored) == sum(completions)
+
+
+def test_a_shared_prompt_is_computed_once_where_that_is_cheaper():
+    """A long prompt is shared by any model. A short one before long completions is shared by wide models only."""
+    cases = {"long prompt": ((64, 64), (16,) * 8), "long completions": ((16, 16), (128,) * 8)}
+    for name, (prompts, completions) in cases.items():
+        inputs = make_inputs(prompts, completions)
+        ids, mask = (inputs[key].numpy() for key in ("input_ids", "attention_mask"))
+        for hidden_size in (64, 4096):
+            parts = find_parts(ids, mask, prompts[0], Cost(hidden_size))
+            assert any(part.prompt for part in parts) == (name == "long prompt" or hidden_size == 4096)
+
+
+def test_a_row_without_companions_needs_neither_mask_nor_gather():
+    layout = layout_of(make_inputs((12, 12), (9,) * 8), NEVER)
+    (block,) = layout.blocks
+    assert block.index is None and block.prompts is None and not layout.masks
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 8, None])
+def test_the_model_runs_as_often_as_in_trls_pass(batch_size):
+    """On every rank, whatever is shared: FSDP and ZeRO-3 gather weights in each pass."""
+    model = make_model(*ARCHITECTURES["Qwen2"])
+    calls = []
+    model.get_decoder().register_forward_pre_hook(lambda _, args, x: calls.append(x["input_ids"].shape), with_kwargs=True)
+    for completions in ((15, 3, 9, 1, 6, 14, 2, 11), (0,) * 8):
+        inputs = make_inputs(completions=completions) | {"batch_size": batch_size}
+        with torch.no_grad():
+            logps, *_ = run_padded(model, **inputs)
+            padded = calls.copy()
+            calls.clear()
+            found, *_ = run_packed(run_padded, model, inputs, ALWAYS, None)
+        assert len(calls) == len(padded)
+        assert max(a * b for a, b in calls) <= max(a * b for a, b in padded)
+        is_token = inputs["attention_mask"][:, -inputs["logits_to_keep"] :].bool()
+        torch.testing.assert_close(found, torch.where(is_token, logps, 0.0), rtol=0, atol=1e-5)
+        calls.clear()
+
+
+@pytest.mark.parametrize("place", ["completion", "prompt"])
+def test_a_mask_with_holes_hides_tokens_as_in_trl(place):
+    inputs = make_inputs()
+    column = 12 + 2 if place == "completion" else 8
+    inputs["attention_mask"][0, column] = 0
+    model = make_model(*ARCHITECTURES["Qwen2"])
+    assert_same(model, inputs)
+    assert_same(model, inputs | {"batch_size": 2})
+    assert has_holes(inputs["attention_mask"].numpy(), 12)
+
+
+ONES_WITH_ARGUMENTS = {
+    "softcap": (tf.Gemma2Config, HEADS | {"query_pre_attn_scalar": 8}),
+    "s_aux": (tf.GptOssConfig, HEADS | {"num_local_experts": 4, "num_experts_per_tok": 2}),
+}
+
+
+@pytest.mark.parametrize("argument", ONES_WITH_ARGUMENTS)
+def test_an_unknown_argument_of_the_attention_is_refused(argument):
+    with torch.random.fork_rng():
+        model = make_model(*ONES_WITH_ARGUMENTS[argument], dtype=torch.float32)
+    model.config._attn_implementation = "sdpa"
+    with torch.no_grad(), pytest.raises(TypeError, match=argument):
+        run_packed(run_padded, model, make_inputs(), ALWAYS, None)
+
+
+def test_a_model_that_loses_the_layout_is_refused():
+    """Its attention would read the whole row."""
+    model = make_model(*ARCHITECTURES["Qwen2"])
+    layer = model.get_decoder().layers[1]
+    run_layer = layer.forward
+    layer.forward = lambda *args, **kwargs: run_layer(*args, **{k: x for k, x in kwargs.items() if k != LAYOUT})
+    with torch.no_grad(), pytest.raises(RuntimeError, match="2 of its 3 layers"):
+        run_packed(run_padded, model, make_inputs(), ALWAYS, None)
+
+
+def test_nothing_is_left_on_the_model():
+    model = make_model(*ARCHITECTURES["Gemma 3 with windows"])
+    inputs = make_inputs()
+    prompts = {"input_ids": inputs["input_ids"][:, :12], "attention_mask": inputs["attention_mask"][:, :12]}
+
+    def state():
+        config = {name: repr(x) for name, x in vars(model.config).items()}
+        hooks = [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()]
+        return config, hooks, [set(vars(module)) for module in model.modules()]
+
+    before = state()
+    written = model.generate(**prompts, max_new_tokens=12, do_sample=False)
+    model.train()
+    run_and_differentiate(model, lambda model, **x: run_packed(run_padded, model, x, ALWAYS, None), inputs)
+    model.eval()
+    assert torch.equal(model.generate(**prompts, max_new_tokens=12, do_sample=False), written)
+    config, hooks, names = state()
+    assert (config, hooks) == before[:2]
+    assert names == before[2]

@@ -100,6 +100,7 @@ class Layout:
         first_places: the place of each row's first completion token, `[B]`; 0 for rows without any.
         reads: how often attention has used the layout.
         windows: how often it did so with a sliding window.
+        masks: what attention has made of the layout, for its next layers.
     """
 
     parts: list[Part]
@@ -110,7 +111,7 @@ class Layout:
     first_places: Tensor
     reads: int = 0
     windows: int = 0
-    masks: dict[tuple[Any, ...], Tensor] = field(default_factory=dict)
+    masks: dict[Any, Tensor] = field(default_factory=dict)
 
     @property
     def length(self) -> int:
