@@ -23,7 +23,7 @@ MicroBatches = list[list[list[int]]]
 
 
 class Row(NamedTuple):
-    """A completion: a number that is the same for completions of the same prompt, and the lengths of both in tokens."""
+    """A completion: a number that completions of the same prompt share, and the lengths of both in tokens."""
 
     prompt: int
     prompt_length: int

@@ -179,8 +179,8 @@ def _load_rollout(
         raise InvalidValueError(
             f"{folder} was saved in the middle of a rollout by an earlier version of this package, in whose micro-"
             "batches the numbers of rows differ, so that this version would compute another loss. Resume from a "
-            f"checkpoint between two rollouts, one without any {ROLLOUT_FILE.format(rank='*', ranks='*')}, or with the "
-            "version that saved it."
+            f"checkpoint between two rollouts, one without any {ROLLOUT_FILE.format(rank='*', ranks='*')}, or with "
+            "the version that saved it."
         )
     continue_rollout(trainer, micro_batches, send_to_device(rollout, trainer.accelerator.device))
 

@@ -4,6 +4,7 @@ All columns of a row are joined to one string of bytes, so that one collective s
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -16,7 +17,9 @@ PADDING = {"importance_sampling_ratio": 1}
 """The values of padding tokens, for columns in which they are not 0."""
 
 
-def send_rows(columns: Columns, widths: Sequence[int], wanted: Sequence[Sequence[int]], rank: int) -> dict[str, Tensor]:
+def send_rows(
+    columns: Columns, widths: Sequence[int], wanted: Sequence[Sequence[int]], rank: int
+) -> dict[str, Tensor]:
     """Return the columns of the rows that this rank wants, in that order. Collective.
 
     `columns` has this rank's n rows, which are numbered from n x `rank`. `wanted` has the numbers of the rows of each
@@ -29,8 +32,8 @@ def send_rows(columns: Columns, widths: Sequence[int], wanted: Sequence[Sequence
     sent = [[row - first for row in rows if row // count == rank] for rows in wanted]
     own = wanted[rank]
     received = [[place for place, row in enumerate(own) if row // count == source] for source in range(len(wanted))]
-    chosen = torch.tensor(sum(sent, []), dtype=torch.long, device=device)
-    places = torch.tensor(sum(received, []), dtype=torch.long, device=device)
+    chosen = torch.tensor(list(chain(*sent)), dtype=torch.long, device=device)
+    places = torch.tensor(list(chain(*received)), dtype=torch.long, device=device)
 
     bytes_of = {name: x.reshape(count, -1).contiguous().view(torch.uint8) for name, x in padded.items()}
     outgoing = torch.cat(list(bytes_of.values()), dim=1)[chosen]

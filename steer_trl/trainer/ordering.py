@@ -1,9 +1,9 @@
 """Orders the completions of an optimizer step, so that prompts are computed once and all ranks have equal work.
 
 TRL shuffles a rollout and splits it evenly. When a step begins, its completions may change places, also between ranks
-(`arrangement.py`, `exchange.py`). Each micro-batch keeps its number of rows, so a sum or a mean over the step stays the
-same except for rounding. This is done only if the counted cost of the slowest rank falls. With one rank, it falls only
-if more completions share their prompt.
+(`arrangement.py`, `exchange.py`). Each micro-batch keeps its number of rows, so a sum or a mean over the step stays
+the same except for rounding. This is done only if the counted cost of the slowest rank falls. With one rank, it falls
+only if more completions share their prompt.
 
 Completions stay in TRL's order
 
@@ -108,9 +108,7 @@ class Ordering:
         of_ranks = accelerator.gather(torch.cat([header, _measure_rows(step).flatten()])[None]).tolist()
         if len({tuple(numbers[:2]) for numbers in of_ranks}) > 1 or not can_follow:
             return step
-        rows = [
-            Row(*numbers[i : i + 3]) for numbers in of_ranks for i in range(2 + MOST_COLUMNS, len(numbers), 3)
-        ]
+        rows = [Row(*numbers[i : i + 3]) for numbers in of_ranks for i in range(2 + MOST_COLUMNS, len(numbers), 3)]
         padding = self._padding
         arranged = arrange(rows, accelerator.num_processes, len(step), padding.cost, padding.is_packed)
         if arranged is None:

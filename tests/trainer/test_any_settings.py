@@ -146,7 +146,7 @@ def test_a_subclass_trains_as_that_of_trl(make_trainer, monkeypatch, seed):
 
     expected, log = run(GRPOTrainer)
     off = {"advantage_shaping": "none", "alarms": False, "run_log": False, "diagnostics": False}
-    padded, padded_log = run(SteerGRPOTrainer, **off)
+    padded, _ = run(SteerGRPOTrainer, **off)
     packed, _ = run(SteerGRPOTrainer, **off, skip_padding=True)
     assert torch.equal(padded, expected)
     assert (packed - expected).norm() <= 1e-4 * expected.norm(), settings

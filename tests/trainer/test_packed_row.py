@@ -3,6 +3,8 @@
 TRL's own forward pass on padded rows is the oracle.
 """
 
+from collections import defaultdict
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +14,9 @@ from accelerate import Accelerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
+from transformers import modeling_flash_attention_utils as flash_utils
+from transformers.integrations.flash_attention import flash_attention_forward
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from trl import GRPOTrainer
 from trl.trainer.utils import add_fused_lm_head
 
@@ -20,6 +25,7 @@ from steer_trl.trainer.forward.cost import Cost
 from steer_trl.trainer.forward.decision import ALWAYS, NEVER
 from steer_trl.trainer.forward.layout import find_parts, has_holes, make_layout
 from steer_trl.trainer.forward.packed import run_packed
+from steer_trl.trainer.forward.varlen import attend_with_varlen
 
 SMALL = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3}
 SMALL |= {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512}
@@ -207,7 +213,9 @@ def test_the_model_runs_as_often_as_in_trls_pass(batch_size):
     """On every rank, whatever is shared: FSDP and ZeRO-3 gather weights in each pass."""
     model = make_model(*ARCHITECTURES["Qwen2"])
     calls = []
-    model.get_decoder().register_forward_pre_hook(lambda _, args, x: calls.append(x["input_ids"].shape), with_kwargs=True)
+    model.get_decoder().register_forward_pre_hook(
+        lambda _, args, x: calls.append(x["input_ids"].shape), with_kwargs=True
+    )
     for completions in ((15, 3, 9, 1, 6, 14, 2, 11), (0,) * 8):
         inputs = make_inputs(completions=completions) | {"batch_size": batch_size}
         with torch.no_grad():
@@ -277,3 +285,49 @@ def test_nothing_is_left_on_the_model():
     config, hooks, names = state()
     assert (config, hooks) == before[:2]
     assert names == before[2]
+
+
+def attend_by_hand(query, key, value, cu_seqlens_q, cu_seqlens_k, *, causal, softmax_scale, window_size=(-1, -1), **_):
+    """What flash attention computes of sequences of different lengths, `[tokens, heads, size]`."""
+    assert causal
+    groups = query.size(1) // key.size(1)
+    outputs = []
+    for i in range(len(cu_seqlens_q) - 1):
+        q = query[cu_seqlens_q[i] : cu_seqlens_q[i + 1]].transpose(0, 1)
+        k, v = (
+            x[cu_seqlens_k[i] : cu_seqlens_k[i + 1]].transpose(0, 1).repeat_interleave(groups, 0) for x in (key, value)
+        )
+        scores = q @ k.transpose(1, 2) * softmax_scale
+        places = torch.arange(k.size(1))
+        distance = places[k.size(1) - q.size(1) :, None] - places
+        sees = distance >= 0
+        if window_size[0] >= 0:
+            sees &= distance <= window_size[0]
+        outputs.append((scores.masked_fill(~sees, -torch.inf).softmax(-1) @ v).transpose(0, 1))
+    return torch.cat(outputs)
+
+
+@pytest.mark.parametrize("window", [None, 8])
+@pytest.mark.parametrize("cost", [ALWAYS, NEVER])
+def test_flash_attention_would_get_the_same_sequences(monkeypatch, window, cost):
+    """Through Transformers' own function, whose kernel is replaced: there is no GPU here."""
+    arguments = flash_utils._process_flash_attention_kwargs
+    arguments = partial(arguments, supports_mapping=defaultdict(bool, window_size=True))
+    monkeypatch.setattr(
+        flash_utils, "lazy_import_flash_attention", lambda *_: ((None, attend_by_hand, *[None] * 3), arguments)
+    )
+    monkeypatch.setattr(tf.integrations.flash_attention, "_use_top_left_mask", False)
+    layout = layout_of(make_inputs(), cost)
+    model = make_model(*ARCHITECTURES["Qwen2"])
+    module = model.get_decoder().layers[0].self_attn
+    dice = torch.Generator().manual_seed(0)
+    query, key, value = (
+        torch.randn(1, heads, layout.length, 8, generator=dice, dtype=torch.float64) for heads in (4, 2, 2)
+    )
+    expected, _ = attend_in_blocks(
+        sdpa_attention_forward, layout, module, query, key, value, scaling=0.3, sliding_window=window
+    )
+    found, _ = attend_with_varlen(
+        flash_attention_forward, layout, module, query, key, value, scaling=0.3, sliding_window=window
+    )
+    torch.testing.assert_close(found, expected)

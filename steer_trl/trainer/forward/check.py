@@ -34,9 +34,10 @@ LARGEST_FACTOR = 10
 
 
 def make_case(inputs: PassInputs, size: int) -> PassInputs:
-    """Return at most `size` rows of a forward pass, but at least two, of which every second has its neighbour's prompt.
+    """Return at most `size` rows of a forward pass, but at least two.
 
-    The rows have completions of different lengths, the longest among them.
+    Every second row has the prompt of the row before it. The completions have
+    different lengths, the longest among them.
     """
     width = inputs["logits_to_keep"]
     lengths = inputs["attention_mask"][:, -width:].sum(1)
@@ -113,7 +114,7 @@ def find_fault(
 
 
 def _measure(padded: Tensor, others: Sequence[Tensor], is_token: Tensor) -> list[Tensor]:
-    """Return the largest sum over tokens and the largest value of the differences between `padded` and the `others`."""
+    """Return the largest sum over tokens and the largest value of the others' differences from `padded`."""
     differences = [torch.where(is_token, (padded - other), 0.0).abs() for other in others]
     if not differences:
         return [padded.new_zeros(()), padded.new_zeros(())]

@@ -1,8 +1,8 @@
 """Decides whether the model runs without padding, and how.
 
-*Packed*: one row without any padding (`packed.py`), if the attention is PyTorch's (`sdpa`). *Joined*: rows that are moved
-to the left (`joined.py`), for flash and flex attention, because nobody has run the packed row with them. Models that
-would compute something else keep TRL's padded pass, and one line of the log gives the reason.
+*Packed*: one row without any padding (`packed.py`), if the attention is PyTorch's (`sdpa`). *Joined*: rows that are
+moved to the left (`joined.py`), for flash and flex attention, because nobody has run the packed row with them. Models
+that would compute something else keep TRL's padded pass, and one line of the log gives the reason.
 
 The first pass of each training is compared with TRL's (`check.py`), also after a resume.
 """

@@ -30,8 +30,8 @@ from steer_trl.trainer.forward.cost import PAIRS_OF_A_CALL, Cost
 class Part:
     """A sequence of the packed row: `length` tokens of a `row`, from the column `column` on.
 
-    `position` is that of its first token. `prompt` is the sequence that its tokens also attend to. `begin` is its first
-    place in the packed row.
+    `position` is that of its first token. `prompt` is the sequence that its tokens also attend to. `begin` is its
+    first place in the packed row.
     """
 
     row: int

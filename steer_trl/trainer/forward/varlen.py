@@ -1,8 +1,8 @@
-"""The attention of a packed row with flash attention. **Nobody has run it on a GPU**, so `decision.py` does not use it.
+"""The attention of a packed row with flash attention. `decision.py` does not use it: it has not run on a GPU.
 
-Flash attention takes sequences of different lengths in one call. Queries and keys may have different numbers of tokens:
-here, the keys of a completion are those of its shared prompt and its own. The causal mask is aligned at the lower right
-corner, so the last query sees all keys. Where no prompt is shared, queries and keys are the packed row itself.
+Flash attention takes sequences of different lengths in one call. Queries and keys may have different numbers of
+tokens: here, the keys of a completion are those of its shared prompt and its own. The causal mask is aligned at the
+lower right corner, so the last query sees all keys. Where no prompt is shared, queries and keys are the packed row.
 """
 
 from typing import Any
