@@ -21,8 +21,9 @@ from trl import GRPOTrainer
 from trl.trainer.utils import add_fused_lm_head
 
 from steer_trl.trainer.forward.attention import LAYOUT, attend_in_blocks, wrap_attention
+from steer_trl.trainer.forward.check import make_case, move
 from steer_trl.trainer.forward.cost import Cost
-from steer_trl.trainer.forward.decision import ALWAYS, NEVER
+from steer_trl.trainer.forward.decision import ALWAYS, NEVER, _find_reason_of_model
 from steer_trl.trainer.forward.layout import find_parts, has_holes, make_layout
 from steer_trl.trainer.forward.packed import run_packed
 from steer_trl.trainer.forward.varlen import attend_with_varlen
@@ -331,3 +332,42 @@ def test_flash_attention_would_get_the_same_sequences(monkeypatch, window, cost)
         flash_attention_forward, layout, module, query, key, value, scaling=0.3, sliding_window=window
     )
     torch.testing.assert_close(found, expected)
+
+
+SEQUENTIAL = {"linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_num_key_heads": 2}
+SEQUENTIAL |= {"linear_num_value_heads": 4, "shared_expert_intermediate_size": 32}
+HYBRID = {"layer_types": ["linear_attention", "full_attention", "linear_attention"]}
+ROPE = {"rope_theta": 1e4, "factor": 2.0, "original_max_position_embeddings": 64}
+LONG = {"long_factor": [1.0] * 4, "short_factor": [1.0] * 4}
+REFUSED = {
+    "conv": (tf.Lfm2Config, {"layer_types": ["conv", "full_attention", "conv"]}),
+    "linear_attention": (tf.Qwen3NextConfig, HEADS | EXPERTS | SEQUENTIAL | HYBRID),
+    "rotary": (tf.GPT2Config, {"n_embd": 32, "n_layer": 1, "n_head": 4}),
+    "dynamic": (tf.LlamaConfig, {"rope_parameters": ROPE | {"rope_type": "dynamic"}}),
+    "longrope": (tf.Phi3Config, {"rope_parameters": ROPE | LONG | {"rope_type": "longrope"}}),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("reason", REFUSED)
+def test_a_model_that_reads_more_than_distances_is_refused(reason):
+    config_class, sizes = REFUSED[reason]
+    model = tf.AutoModelForCausalLM.from_config(config_class(**SMALL | sizes))
+    assert reason in _find_reason_of_model(model)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_model_that_reads_distances_is_not_refused(name):
+    config_class, sizes = ARCHITECTURES[name]
+    assert _find_reason_of_model(tf.AutoModelForCausalLM.from_config(config_class(**SMALL | sizes))) is None
+
+
+def test_the_check_moves_rows_and_shares_prompts_itself():
+    """Also if a micro-batch has one row, or rows of one length without any padding."""
+    for case in (make_inputs((9,), (5,)), make_inputs((9,), (5,) * 4)):
+        made = make_case(case, 4)
+        prompts = made["input_ids"][:, :9]
+        assert len(prompts) >= 2 and torch.equal(prompts[0], prompts[1])
+        moved = move(made)
+        assert not moved["attention_mask"][:, :8].any()
+        assert torch.equal(moved["input_ids"][:, 8:], made["input_ids"])

@@ -91,20 +91,21 @@ def find_fault(
     numbers = [is_token.sum().float(), torch.where(is_token, padded, 0.0).abs().max()]
     numbers += _measure(padded, [moved], is_token) + _measure(padded, others, is_token)
     found = accelerator.gather(torch.stack([*numbers, torch.full_like(numbers[0], error is not None)])[None])
-    tokens, scale, total, largest, other_total, other_largest, failed = found.double().T.cpu()
-    count = tokens.sum().item()
+    # Each of these has one number for each rank.
+    tokens, scale, total, largest, other_total, other_largest, failed = found.double().T.tolist()
+    count = sum(tokens)
     if not count:
         return ""
-    if failed.any():
+    if any(failed):
         return f"without it the model cannot run ({error or 'on another process'})"
     # The comparisons are negated, so that NaN counts as a fault.
-    noise = total.sum().item() / count
+    noise = sum(total) / count
     if not noise <= math.sqrt(_precision(trainer)):
         return f"moved tokens change this model's log-probabilities by {noise:.2g} nats per token"
-    least = 4 * torch.finfo(torch.float32).eps * (1 + scale.max().item())
-    mean = other_total.sum().item() / count
+    least = 4 * torch.finfo(torch.float32).eps * (1 + max(scale))
+    mean = sum(other_total) / count
     is_rounding = mean <= MEAN_FACTOR * noise + least
-    is_rounding &= other_largest.max().item() <= LARGEST_FACTOR * (largest.max().item() + least)
+    is_rounding &= max(other_largest) <= LARGEST_FACTOR * (max(largest) + least)
     if not is_rounding:
         return (
             f"without it this model's log-probabilities differ by {mean:.2g} nats per token, which is more than "
