@@ -254,7 +254,8 @@ def without_padding(share: int, prompts: str, tiny: bool) -> list[Row]:
     from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
     if tiny:
-        padding.LONGEST, padding.COMPLETIONS = 128, 32
+        padding.LENGTHS = {name: (n // 4, longest // 4) for name, (n, longest) in padding.LENGTHS.items()}
+        padding.COMPLETIONS = 32
     else:
         padding.SIZES |= QWEN
     peak = None if tiny else get_peak_flops(torch.cuda.get_device_name(), "bfloat16")

@@ -4,13 +4,14 @@
     python benchmarks/padding.py --train --means 4 --batches 8 --prompts chat     train, and compare with TRL
     python benchmarks/padding.py --before FOLDER                                  compare with an older version
 
-Completions are given instead of generated. Their lengths are lognormal, as in mathematical RL. The longest has
-`LONGEST` tokens, and the mean is a given share of that. Prompts are short, or as long as in a chat.
+Completions are given instead of generated. Their lengths are lognormal, as in mathematical RL, with a given mean.
+`LENGTHS` has the longest. Prompts are short, as long as in a chat, or stand in a fixed ratio to the longest completion.
 
-Positions for each token are counted from the lengths alone, without a model or a clock. Without any padding the number
-is 1. *TRL, cut* is the plan of huggingface/trl#7179, in which micro-batches are cut but not ordered. With several
-ranks, the number is the slowest rank's positions divided by the mean of the ranks' tokens, because all ranks wait for
-the slowest one in each step.
+Positions for each token are counted from the lengths alone, without a model or a clock. The number is 1 if each prompt
+of a step is computed once, and each completion, without any padding. *TRL, cut* is the plan of huggingface/trl#7179, in
+which each micro-batch is padded to its own longest row. *In TRL's order* is this package without any exchange of rows.
+With several ranks, the number is the slowest rank's positions divided by the mean of the ranks' tokens, because all
+ranks wait for the slowest one in each step.
 
 With `--train`, TRL's trainer and this package's take turns. The script measures the processor seconds of one thread in
 user mode, which depend little on the machine's other work, and the operations (`FlopCounterMode`), which do not depend
@@ -32,7 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -50,9 +51,14 @@ import steer_trl
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
-LONGEST, COMPLETIONS, VOCABULARY, STEPS, GROUP = 512, 128, 2048, 2, 8
+COMPLETIONS, VOCABULARY, STEPS, GROUP = 128, 2048, 2, 8
 SIZES = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3, "vocab_size": VOCABULARY}
-PROMPTS = ("short", "chat")
+LENGTHS = {"short": (30, 512), "chat": (256, 512), "4:1": (1024, 256), "1:1": (256, 256), "1:8": (64, 512)}
+"""The lengths of prompts and of the longest completion, by the kind of the prompts. Prompts that are short, or as in a
+chat, differ in length.
+"""
+HIDDEN = 1536
+"""The hidden size, that of Qwen2.5-1.5B, for which positions are counted."""
 DRAWS = 10
 """The number of random steps over which the counted positions are averaged."""
 
@@ -95,12 +101,14 @@ def lognormal(count: int, longest: int, share: int, rng: random.Random, least: i
 def draw_lengths(count: int, share: int, prompts: str, seed: int) -> tuple[list[int], list[int]]:
     """Return the lengths of prompts and completions. Each prompt has a group of `GROUP` completions."""
     rng = random.Random(seed)
-    completions = lognormal(count, LONGEST, share, rng)
+    prompt, longest = LENGTHS[prompts]
+    completions = lognormal(count, longest, share, rng)
     groups = max(count // GROUP, 1)
+    of_groups = [prompt] * groups
     if prompts == "short":
-        of_groups = [rng.randint(20, 40) for _ in range(groups)]
-    else:
-        of_groups = lognormal(groups, LONGEST // 2, 3, rng, 24)
+        of_groups = [rng.randint(prompt - 10, prompt + 10) for _ in range(groups)]
+    elif prompts == "chat":
+        of_groups = lognormal(groups, prompt, 3, rng, 24)
     return [of_groups[row // GROUP] for row in range(count)], completions
 
 
@@ -108,33 +116,51 @@ def draw_lengths(count: int, share: int, prompts: str, seed: int) -> tuple[list[
 
 
 def count_positions(rows: int, ranks: int, batch: int, share: int, prompts: str) -> list[float]:
-    """Return positions for each token with TRL, with TRL's micro-batches cut, and with this package."""
-    # Imported here because --before also runs earlier versions of the package, which have no such module.
-    from steer_trl.trainer.assignment import assign
+    """Return positions for each token: TRL, TRL's micro-batches cut, this package in TRL's order and in its own."""
+    # Imported here because --before also runs earlier versions of the package, which have no such modules.
+    from steer_trl.trainer.arrangement import Row, arrange
+    from steer_trl.trainer.forward.cost import Cost
 
+    cost = Cost(HIDDEN)
     found = []
     for seed in range(DRAWS):
         of_prompts, of_completions = draw_lengths(rows * ranks, share, prompts, seed)
-        lengths = [sum(pair) for pair in zip(of_prompts, of_completions, strict=True)]
-        shuffled = list(range(len(lengths)))
-        random.Random(seed).shuffle(shuffled)
+        order = list(range(rows * ranks))
+        random.Random(seed).shuffle(order)
+        step = [Row(i // GROUP, of_prompts[i], of_completions[i]) for i in order]
 
-        def area(places: list[int], prompts: list[int] = of_prompts, ends: list[int] = of_completions) -> int:
-            return len(places) * (max(prompts[i] for i in places) + max(ends[i] for i in places))
+        def area(places: range, step: list[Any] = step) -> int:
+            return len(places) * (max(step[i].prompt_length for i in places) + max(step[i].length for i in places))
 
-        split = [shuffled[rank * rows : (rank + 1) * rows] for rank in range(ranks)]
-        cut = [sum(area(own[begin : begin + batch]) for begin in range(0, rows, batch)) for own in split]
-        ordered = assign(lengths, ranks, rows // batch)
-        joined = [sum(len(one) * max(lengths[i] for i in one) for one in own) for own in ordered]
-        ideal = sum(lengths) / ranks
-        found.append([max(map(area, split)) / ideal, max(cut) / ideal, max(joined) / ideal])
+        def packed(places: Sequence[int], step: list[Any] = step) -> int:
+            groups: dict[int, list[Any]] = {}
+            for i in places:
+                groups.setdefault(step[i].prompt, []).append(step[i])
+            total = 0
+            for own in groups.values():
+                prompt = own[0].prompt_length
+                lengths = [row.length for row in own]
+                is_shared = len(own) > 1 and cost.of_shared(prompt, lengths) < cost.of_rows(prompt, lengths)
+                total += sum(lengths) + (prompt - 1 + len(own) if is_shared else prompt * len(own))
+            return total
+
+        split = [range(rank * rows, (rank + 1) * rows) for rank in range(ranks)]
+        batches = [[own[begin : begin + batch] for begin in range(0, rows, batch)] for own in split]
+        arranged = arrange(step, ranks, rows // batch, cost, is_packed=True) or batches
+        ideal = (sum(of_completions) + sum(of_prompts[::GROUP])) / ranks
+        counts = [max(map(area, split)), max(sum(map(area, own)) for own in batches)]
+        counts += [max(sum(map(packed, own)) for own in of_ranks) for of_ranks in (batches, arranged)]
+        found.append([count / ideal for count in counts])
     return [mean(column) for column in zip(*found, strict=True)]
 
 
 def print_positions(means: list[int], batches: list[int], prompts: list[str]) -> None:
     """Print a table of positions for each token."""
-    print("| prompts | mean | completions of a step and rank | ranks | micro-batch | TRL | TRL, cut | ours |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    print(
+        "| prompts | mean | completions of a step and rank | ranks | micro-batch | TRL | TRL, cut | in TRL's order "
+        "| ours |"
+    )
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for kind, share, rows, ranks, batch in product(prompts, means, (16, 32, 64, 128), (1, 2, 8), batches):
         if batch <= rows:
             cells = [f"{x:.2f}" for x in count_positions(rows, ranks, batch, share, kind)]
@@ -148,7 +174,7 @@ def write(share: int, kind: str, prompts: list[str], trainer: Any) -> dict[str, 
     """Return completions of random tokens, instead of generating them with the policy."""
     step = trainer.state.global_step
     words = torch.Generator().manual_seed(step)
-    ids = torch.randint(3, VOCABULARY, (len(prompts), LONGEST), generator=words).tolist()
+    ids = torch.randint(3, VOCABULARY, (len(prompts), max(LENGTHS[kind])), generator=words).tolist()
     of_prompts, of_completions = draw_lengths(len(prompts), share, kind, step)
     completion_ids = [row[:length] for row, length in zip(ids, of_completions, strict=True)]
     prompt_ids = [ids[i // GROUP * GROUP][:length] for i, length in enumerate(of_prompts)]
@@ -212,7 +238,7 @@ def train(
                 per_device_train_batch_size=batch,
                 gradient_accumulation_steps=accumulation,
                 steps_per_generation=COMPLETIONS // batch,
-                max_completion_length=LONGEST,
+                max_completion_length=LENGTHS[prompts][1],
                 gradient_checkpointing=False,
                 report_to="none",
                 save_strategy="no",
@@ -281,15 +307,18 @@ def print_before(given: argparse.Namespace) -> None:
         "| positions for each token: before | now | MiB before | now |"
     )
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
-    for loss, prompts, share, batch in product(given.losses, given.prompts, given.means, given.batches):
-        case = (share, batch, True, loss, prompts)
+    cases = product(given.losses, given.prompts, given.means, given.batches, given.scored)
+    for loss, prompts, share, batch, score in cases:
+        case = (share, batch, score == "yes", loss, prompts)
         turns = []
         for _ in range(given.turns):
             before = in_a_folder(given.before, (*case, False, given.steps))
             turns.append((before, in_a_process(SteerGRPOTrainer, *case, False, given.steps)))
         ratios = [before.seconds / now.seconds for before, now in turns]
-        counted = in_a_folder(given.before, (*case, True, given.steps))
-        operations = counted.operations / in_a_process(SteerGRPOTrainer, *case, True, given.steps).operations
+        operations = math.nan
+        if given.operations:
+            counted = in_a_folder(given.before, (*case, True, given.steps))
+            operations = counted.operations / in_a_process(SteerGRPOTrainer, *case, True, given.steps).operations
         cells = [*(loss, prompts, str(share), str(batch))]
         cells += [f"{median(turn[one].seconds for turn in turns):.2f}" for one in (0, 1)]
         cells += [f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", f"{operations:.2f}"]
@@ -332,9 +361,10 @@ def main() -> None:
     parser.add_argument("--before", type=Path, metavar="FOLDER", help="train against the package in this folder")
     parser.add_argument("--means", nargs="+", type=int, default=[2, 4, 8], help="longest over mean length")
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 4, 8, 16], help="micro-batch sizes")
-    parser.add_argument("--prompts", nargs="+", choices=PROMPTS, default=list(PROMPTS))
+    parser.add_argument("--prompts", nargs="+", choices=LENGTHS, default=["short", "chat"])
     parser.add_argument("--scored", nargs="+", choices=("yes", "no"), default=["yes"], help="by TRL, or not")
     parser.add_argument("--losses", nargs="+", default=["dapo"])
+    parser.add_argument("--operations", action="store_true", help="count the operations, in one more pair")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument(
         "--steps", type=int, default=STEPS, help="of a training against another version, an even number"

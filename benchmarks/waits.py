@@ -33,7 +33,7 @@ OURS = str(Path(steer_trl.__file__).parent)
 THEIRS = ("/trl/", "/accelerate/", "/transformers/")
 # On CUDA, `bincount` reads the smallest and the largest number, so it waits twice.
 WAITS = {"_local_scalar_dense": 1, "nonzero": 1, "masked_select": 1, "bincount": 2, "_unique2": 1, "equal": 1}
-COPIES = ("tolist", "cpu", "numpy")
+COPIES = ("tolist", "cpu")
 
 STEPS, MICRO_BATCHES = 4, 4
 RUN = {"max_steps": STEPS, "num_generations": 8, "per_device_train_batch_size": 8, "max_completion_length": 8}

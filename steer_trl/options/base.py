@@ -206,8 +206,8 @@ class ShapingConfig(GRPOConfig):
     skip_padding: Annotated[
         bool | None,
         Setting(
-            "Run the model without padding, and order the completions of an optimizer step by length. Except for "
-            "rounding the update is the same. Give it the same value in two runs that should be equal to the last "
+            "Run the model without padding, and compute a prompt once for its completions where that is cheaper. Except "
+            "for rounding the update is TRL's. Give it the same value in two runs that should be equal to the last "
             "bit. Unset: true with a method, false with 'none'."
         ),
     ] = None

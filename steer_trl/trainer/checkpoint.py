@@ -39,6 +39,8 @@ PROGRESS = "progress"
 
 Micro-batches are counted instead of optimizer steps, because steps may have different numbers of micro-batches.
 """
+SCALED = "share_of_tokens"
+"""Key in the micro-batches of rollouts that an earlier version saved. They have different numbers of rows."""
 GEOMETRY = ("per_device_train_batch_size", "steps_per_generation", "num_generations", "num_iterations")
 """The settings that decide how a rollout is split into micro-batches."""
 WHOLE = (lambda value: type(value) is int and 0 <= value < 10**15, "a whole number >= 0")
@@ -179,7 +181,16 @@ def _load_rollout(
             f"{folder} was saved in the middle of a rollout cut by other batch sizes: {', '.join(changed)}. Resume "
             "with the same batch sizes, or from a checkpoint between two rollouts."
         )
-    continue_rollout(trainer, micro_batches, send_to_device(read_tensors(path), trainer.accelerator.device))
+    rollout = read_tensors(path)
+    # Every rank reads a file of the same version, so all of them raise.
+    if any(SCALED in batch for batch in rollout):
+        raise InvalidValueError(
+            f"{folder} was saved in the middle of a rollout by an earlier version of this package, in whose micro-"
+            "batches the numbers of rows differ, so that this version would compute another loss. Resume from a "
+            f"checkpoint between two rollouts, one without any {ROLLOUT_FILE.format(rank='*', ranks='*')}, or with "
+            "the version that saved it."
+        )
+    continue_rollout(trainer, micro_batches, send_to_device(rollout, trainer.accelerator.device))
 
 
 def _rollout_name(trainer: GRPOTrainer) -> str:

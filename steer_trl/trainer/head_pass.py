@@ -19,7 +19,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from trl.trainer.utils import add_fused_lm_head
 
 from steer_trl.functional import entropy_sensitivity_without_logits
-from steer_trl.trainer.joined_pass import ForwardPass
+from steer_trl.trainer.inputs import ForwardPass
 from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.trl import GRPOTrainer
 

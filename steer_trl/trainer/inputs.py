@@ -1,5 +1,6 @@
 """Converts TRL's micro-batch dictionary to a `TokenBatch`, and names the keys that this package adds to it."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -20,8 +21,12 @@ REWARDS = "rollout_rewards"
 EXPORT_STEP = "export_step"
 """Key of the step that names the file of single tokens, in rollouts that are exported."""
 
-TOKEN_SHARE = "share_of_tokens"
-"""Key of a micro-batch's number of tokens on all ranks, divided by its mean over the step. `ordering.py` adds it."""
+PassInputs = dict[str, Any]
+"""The arguments of a forward pass except the model, under the names that TRL gives them."""
+ForwardPass = Callable[..., tuple[Any, ...]]
+"""TRL's forward pass, which takes a model and [`PassInputs`]. It returns log-probabilities and entropies `[B, T]`,
+followed by other outputs.
+"""
 
 
 class Score(NamedTuple):
@@ -47,6 +52,14 @@ def keep_score(rollout: dict[str, Any], score: Score) -> None:
 def read_score(inputs: dict[str, Any]) -> Score:
     """Return the score that [`keep_score`] has added."""
     return Score(inputs[OLD_LOGPS], inputs[OLD_ENTROPIES], inputs.get(OLD_SENSITIVITIES))
+
+
+def take_rows(inputs: PassInputs, rows: Tensor | slice) -> PassInputs:
+    """Return the inputs of a forward pass for only the sequences in `rows`.
+
+    Tensors must have one row per sequence.
+    """
+    return {name: x[rows] if isinstance(x, Tensor) else x for name, x in inputs.items()}
 
 
 def loss_mask(inputs: dict[str, Any]) -> Tensor:

@@ -1,57 +1,67 @@
-"""Orders the completions of each optimizer step, so that little padding is left and all ranks have equal work.
+"""Orders the completions of an optimizer step, so that prompts are computed once and all ranks have equal work.
 
-TRL shuffles a rollout and splits it evenly. Here `assignment.py` chooses the rank and the micro-batch of each
-completion of a step. The longest completions come first, so a step that does not fit into memory fails immediately.
-Except for rounding, the update is the same as in TRL, because groups, statistics and denominators span the whole step.
-If the loss is an average over the rows of a micro-batch, it is multiplied by the micro-batch's number of rows and
-divided by the number of rows in TRL's equal micro-batches.
+TRL shuffles a rollout and splits it evenly. When a step begins, its completions may change places, also between ranks
+(`arrangement.py`, `exchange.py`). Each micro-batch keeps its number of rows, so a sum or a mean over the step stays
+the same except for rounding. This is done only if the counted cost of the slowest rank falls. With one rank, it falls
+only if more completions share their prompt.
 
-Completions stay in TRL's order if the loss depends on how a step is split: with the loss `"bnpo"`,
-`top_entropy_quantile`, an entropy bonus, a router's auxiliary loss, or a method whose `shaping_scope` is
-`"micro_batch"`. They also stay in TRL's order if the prompts may have images, or if a rollout has a column that is a
-list.
+Completions stay in TRL's order
+
+- if a subclass replaces the loss, or the methods that hand out its inputs;
+- if the loss depends on how a step is split: with the loss `"bnpo"`, `top_entropy_quantile`, an entropy bonus, a
+  router's auxiliary loss, or a method whose `shaping_scope` is `"micro_batch"`;
+- if a rollout has a column that cannot follow its completions, such as a list.
 """
 
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
+from zlib import crc32
 
 import torch
 from torch import Tensor
 
 from steer_trl.options.trl import LOSSES
 from steer_trl.shaping import Shaper
-from steer_trl.trainer.assignment import assign
-from steer_trl.trainer.inputs import TOKEN_SHARE, loss_mask
-from steer_trl.trainer.padding import Padding
+from steer_trl.trainer.arrangement import MicroBatches, Row, arrange
+from steer_trl.trainer.exchange import send_rows
+from steer_trl.trainer.forward.decision import Padding
 from steer_trl.trainer.trl import (
     GRPOTrainer,
-    continue_rollout,
+    is_overridden,
     micro_batches_done,
     micro_batches_of_rollout,
-    micro_batches_of_step,
-    weigh_last_means,
+    micro_batches_of_this_step,
 )
 
 MicroBatch = dict[str, Any]
 
+METHODS = ("compute_loss", "_compute_loss", "training_step", "_prepare_inputs")
+"""Methods of TRL that a subclass may replace by others for which the order of the completions is not arbitrary."""
+MOST_COLUMNS = 32
+"""The most columns of a rollout whose completions are ordered."""
+
 
 class Ordering:
-    """Orders the rollouts of a trainer that runs its model without padding."""
+    """Orders the steps of a trainer that runs its model without padding."""
 
     def __init__(self, trainer: GRPOTrainer, padding: Padding, shapers: Mapping[str, Shaper]) -> None:
         self._trainer = trainer
         self._padding = padding
         self._shapers = shapers
+        self.begin_training()
+
+    def begin_training(self) -> None:
+        """Begin with the first micro-batch of a step."""
+        self._done = 0
 
     @cached_property
-    def _depends_on_split(self) -> bool:
-        """Whether the loss depends on how an optimizer step is split into micro-batches."""
+    def _is_possible(self) -> bool:
+        """Whether the loss is the same in any order of a step's completions."""
         args = self._trainer.args
-        accumulation = args.gradient_accumulation_steps
-        per_rollout = args.steps_per_generation
-        return (
-            args.loss_type not in LOSSES
+        return not (
+            any(is_overridden(self._trainer, name) for name in METHODS)
+            or args.loss_type not in LOSSES
             or LOSSES[args.loss_type].averages_over == "micro-batch tokens"
             or args.top_entropy_quantile < 1
             or args.entropy_coef != 0
@@ -59,78 +69,92 @@ class Ordering:
             or any(shaper.overrides("entropy_coef") for shaper in self._shapers.values())
             or self._trainer.aux_loss_enabled
             or (bool(self._shapers) and args.shaping_scope == "micro_batch")
-            or (per_rollout % accumulation != 0 and accumulation % per_rollout != 0)
         )
 
     @property
     def is_on(self) -> bool:
-        """Whether rollouts are ordered. This is the same on every rank."""
-        return self._padding.is_skipped and not self._depends_on_split
+        """Whether completions are ordered if it pays. This is the same on every rank."""
+        return self._padding.is_skipped and self._is_possible
 
     def order(self, inputs: MicroBatch) -> MicroBatch:
-        """Order a rollout that TRL has just split, and return the micro-batch to train on next.
+        """Order the completions of a step if `inputs`, which TRL has just chosen, is its first micro-batch.
 
-        The call is collective if the rollout is new.
+        Return the micro-batch to train on next. The call is collective.
         """
         trainer = self._trainer
-        # A list cannot be gathered from other ranks, so it could not follow its completions.
-        has_lists = any(isinstance(column, list) for column in inputs.values())
-        if has_lists or not (trainer.model.training and self.is_on):
+        if not trainer.model.training:
             return inputs
+        done = self._done
+        self._done = 0 if trainer.accelerator.sync_gradients else done + 1
         rollout = micro_batches_of_rollout(trainer)
-        # A rollout from a checkpoint was ordered before it was saved.
-        if not any(TOKEN_SHARE in one for one in rollout):
-            rollout = self._order_rollout(rollout)
-            continue_rollout(trainer, micro_batches_done(trainer), rollout)
-        return rollout[micro_batches_done(trainer) % len(rollout)]
+        start = micro_batches_done(trainer) % len(rollout)
+        # If a step has several rollouts, each of them is ordered when its own first micro-batch is reached.
+        if not self.is_on or (done > 0 and start > 0):
+            return inputs
+        step = slice(start, start + micro_batches_of_this_step(trainer) - done)
+        rollout[step] = self._order_step(rollout[step])
+        return rollout[start]
 
-    def scale_loss(self, loss: Tensor, inputs: MicroBatch) -> Tensor:
-        """Return the loss of an ordered micro-batch, weighted by its size if the loss is a mean over completions.
+    def _order_step(self, step: list[MicroBatch]) -> list[MicroBatch]:
+        """Return the micro-batches of a step of all ranks in another order, if that pays. Collective.
 
-        The means that TRL has just logged are weighted, too. TRL averages losses and logged means over the
-        micro-batches of a step as if all had equally many tokens and completions.
-        """
-        if TOKEN_SHARE not in inputs:
-            return loss
-        trainer = self._trainer
-        share = len(inputs["completion_ids"]) / trainer.args.per_device_train_batch_size
-        weigh_last_means(trainer, of_tokens=inputs[TOKEN_SHARE], of_completions=share)
-        is_mean_of_rows = LOSSES[trainer.loss_type].averages_over == "completions"
-        return loss * share if is_mean_of_rows and share != 1 else loss
-
-    def _order_rollout(self, rollout: list[MicroBatch]) -> list[MicroBatch]:
-        names = [name for name, x in rollout[0].items() if isinstance(x, Tensor) and x.dim() > 0]
-        count = micro_batches_of_step(self._trainer)
-        ordered = []
-        for begin in range(0, len(rollout), count):
-            step = rollout[begin : begin + count]
-            columns = {name: self._gather(name, step) for name in names}
-            ordered += [step[0] | one for one in self._order_step(columns, count)]
-        return ordered
-
-    def _gather(self, name: str, step: list[MicroBatch]) -> Tensor:
-        """Gather the column `name` of a step from all ranks, padded with zeros to their largest width. Collective."""
-        accelerator = self._trainer.accelerator
-        own = torch.cat([one[name] for one in step])
-        padded = accelerator.pad_across_processes(own, dim=1, pad_first=name.startswith("prompt_"))
-        return accelerator.gather(padded)
-
-    def _order_step(self, columns: MicroBatch, count: int) -> list[MicroBatch]:
-        """Assign all completions to ranks and micro-batches, and return this rank's micro-batches.
-
-        The CPU waits for the accelerator only once.
+        The CPU waits for the accelerator once.
         """
         accelerator = self._trainer.accelerator
-        lengths = columns["prompt_mask"].sum(1) + columns["completion_mask"].sum(1)
-        of_lengths, tokens = torch.stack([lengths, loss_mask(columns).sum(1)]).tolist()
-        of_ranks = assign(of_lengths, accelerator.num_processes, count)
-        own = of_ranks[accelerator.process_index]
-        chosen = torch.tensor([place for places in own for place in places], device=lengths.device)
-        mean = sum(tokens) / count
-        micro_batches = []
-        for rows, of_all in zip(chosen.split(list(map(len, own))), zip(*of_ranks, strict=True), strict=True):
-            trained = sum(tokens[place] for places in of_all for place in places)
-            one: MicroBatch = {name: x[rows] for name, x in columns.items()}
-            one[TOKEN_SHARE] = trained / mean if mean else 1.0
-            micro_batches.append(one)
-        return micro_batches
+        names = [name for name, x in step[0].items() if isinstance(x, Tensor) and x.dim() > 0]
+        can_follow = _can_follow(step)
+        columns = {name: torch.cat([batch[name] for batch in step]) for name in names} if can_follow else {}
+        header = torch.tensor(_describe(columns), device=accelerator.device)
+        of_ranks = accelerator.gather(torch.cat([header, _measure_rows(step).flatten()])[None]).tolist()
+        if len({tuple(numbers[:2]) for numbers in of_ranks}) > 1 or not can_follow:
+            return step
+        rows = [Row(*numbers[i : i + 3]) for numbers in of_ranks for i in range(2 + MOST_COLUMNS, len(numbers), 3)]
+        padding = self._padding
+        arranged = arrange(rows, accelerator.num_processes, len(step), padding.cost, padding.is_packed)
+        if arranged is None:
+            return step
+        widths = [max(of_all) for of_all in zip(*(numbers[2 : 2 + len(names)] for numbers in of_ranks), strict=True)]
+        ordered = self._take(columns, widths, arranged)
+        pieces = {name: x.split(len(x) // len(step)) for name, x in ordered.items()}
+        return [step[0] | {name: of_name[i] for name, of_name in pieces.items()} for i in range(len(step))]
+
+    def _take(self, columns: dict[str, Tensor], widths: list[int], arranged: MicroBatches) -> dict[str, Tensor]:
+        """Return the columns of this rank's arranged rows. Collective."""
+        accelerator = self._trainer.accelerator
+        wanted = [[row for batch in own for row in batch] for own in arranged]
+        if accelerator.num_processes > 1:
+            return send_rows(columns, widths, wanted, accelerator.process_index)
+        rows = torch.tensor(wanted[0], device=accelerator.device)
+        return {name: x[rows] for name, x in columns.items()}
+
+
+def _can_follow(step: list[MicroBatch]) -> bool:
+    """Return whether each column is a tensor with one row for each completion, or the same for all of them."""
+    for batch in step:
+        count = len(batch["completion_ids"])
+        for x in batch.values():
+            is_row = isinstance(x, Tensor) and (x.dim() == 0 or len(x) == count)
+            if not is_row and isinstance(x, (Tensor, list, tuple, dict)):
+                return False
+    return len(step[0]) <= MOST_COLUMNS
+
+
+def _describe(columns: dict[str, Tensor]) -> list[int]:
+    """Return the number of columns, a number for their names, types and dimensions, and their widths in tokens."""
+    kinds = repr([(name, x.dtype, x.dim(), x.shape[2:]) for name, x in columns.items()])
+    widths = [x.size(1) if x.dim() > 1 else 1 for x in columns.values()]
+    return [len(columns), crc32(kinds.encode()), *widths, *[0] * (MOST_COLUMNS - len(widths))]
+
+
+def _measure_rows(step: list[MicroBatch]) -> Tensor:
+    """Return for each completion a number for its prompt, and the lengths of both, `[B, 3]`.
+
+    The number is that of a polynomial whose coefficients are the tokens, from the last one on. If two prompts should
+    have the same, only the order is a little worse.
+    """
+    ids = torch.cat([batch["prompt_ids"] for batch in step])
+    is_prompt = torch.cat([batch["prompt_mask"] for batch in step])
+    is_token = torch.cat([batch["completion_mask"] for batch in step])
+    powers = torch.full((ids.size(1),), 6364136223846793005, dtype=torch.long, device=ids.device).cumprod(0)
+    numbers = ((ids + 1) * is_prompt * powers.flip(0)).sum(1)
+    return torch.stack([numbers, is_prompt.sum(1), is_token.sum(1)], dim=1).long()

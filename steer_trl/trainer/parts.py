@@ -22,10 +22,10 @@ from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.checks.updates import UpdateWatch, check_trainable
 from steer_trl.trainer.contract import check_attributes
 from steer_trl.trainer.forward import Forward
+from steer_trl.trainer.forward.decision import Padding
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.held_run import HeldRun
 from steer_trl.trainer.ordering import Ordering
-from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.sampling.resample import Resampling
 from steer_trl.trainer.step import OptimizerStep
@@ -109,6 +109,8 @@ class Shaping:
         check_trainable(self._trainer.model)
         forget_rollout(self._trainer)
         self.checkpoints.begin_training(checkpoint)
+        self.padding.begin_training()
+        self.ordering.begin_training()
         self.step.begin_training()
         self.generated.begin(checkpoint)
 

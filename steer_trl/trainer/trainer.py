@@ -4,9 +4,8 @@ The methods are in the order in which TRL calls them. They call the parts in `se
 
     1  a rollout is generated        sampling/       replaces groups without a learning signal by other prompts' groups
                                      rollout.py      applies methods that compare the completions of a prompt
-                                     ordering.py     assigns completions to ranks and micro-batches by length
-    2  a micro-batch is trained on   forward.py      runs the forward pass, without padding (padding.py)
-                                     joined_pass.py  moves the tokens of each row to the left for it
+    2  a micro-batch is trained on   ordering.py     brings a prompt's completions together, and gives ranks equal work
+                                     forward/        runs the forward pass, without padding
                                      inputs.py       converts TRL's dictionary to a `TokenBatch`
                                      step.py         computes the step's statistics and shaped advantages, and logs
                                      tokens/         exports single tokens every few steps
@@ -192,8 +191,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     ) -> Tensor:
         """Return TRL's loss, computed from the shaped advantages. `inputs` is not changed."""
         with self.shaping.step.loss_of(inputs) as copy:
-            loss = super().compute_loss(model, copy, return_outputs, num_items_in_batch)
-        return self.shaping.ordering.scale_loss(loss, inputs)
+            return super().compute_loss(model, copy, return_outputs, num_items_in_batch)
 
     def _get_per_token_logps_and_entropies(
         self, model: nn.Module, *args: Any, **kwargs: Any

@@ -44,12 +44,6 @@ FORWARD_ARGUMENTS = list(inspect.signature(GRPOTrainer._get_per_token_logps_and_
 """The names of the forward pass's arguments after `model`. A rollout stores images and token types under these names.
 """
 
-MEANS = {
-    *("entropy", "kl", "cispo_clip_ratio", "vespo/phi_seq_mean"),
-    *("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean"),
-}
-"""The log's keys whose values are means over the trained tokens or over the completions of a micro-batch."""
-
 
 # The class of the trainer.
 
@@ -73,6 +67,11 @@ def steps_per_rollout(trainer: GRPOTrainer) -> int:
 def micro_batches_of_step(trainer: GRPOTrainer) -> int:
     """Return the number of micro-batches of the same rollout in one optimizer step."""
     return min(trainer.args.gradient_accumulation_steps, trainer.args.steps_per_generation)
+
+
+def micro_batches_of_this_step(trainer: GRPOTrainer) -> int:
+    """Return the number of micro-batches in the current optimizer step; the last one of an epoch may have fewer."""
+    return trainer.current_gradient_accumulation_steps
 
 
 def micro_batches_done(trainer: GRPOTrainer) -> int:
@@ -149,16 +148,6 @@ def replace_last(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
     log = dict(trainer._metrics["train"])
     for key, value in metrics.items():
         log[key][-1] = value
-
-
-def weigh_last_means(trainer: GRPOTrainer, of_tokens: float, of_completions: float) -> None:
-    """Multiply the last logged token means by `of_tokens`, and the completion means by `of_completions`."""
-    log = trainer._metrics["train"]
-    over_completions = {"vespo/phi_seq_mean"}
-    if trainer.importance_sampling_level == "sequence":
-        over_completions = MEANS - {"entropy", "kl"}
-    for key in MEANS & log.keys():
-        log[key][-1] *= of_completions if key in over_completions else of_tokens
 
 
 def replace_column(trainer: GRPOTrainer, column: str, values: Sequence[float]) -> None:

@@ -101,6 +101,16 @@ class TestCheckpoint:
         resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))  # between two rollouts
         assert resumed.state.global_step == 3
 
+    def test_a_rollout_with_unequal_micro_batches_is_refused(self, train, make_trainer, tmp_path):
+        """An earlier version scaled their losses."""
+        train(SteerGRPOTrainer, **self.MIDDLE)
+        path = tmp_path / "run/checkpoint-1/rollout_0_of_1.pt"
+        rollout = torch.load(path)
+        torch.save([batch | {"share_of_tokens": 1.0} for batch in rollout], path)
+        resumed = make_trainer(SteerGRPOTrainer, **self.MIDDLE)
+        with pytest.raises(ValueError, match="earlier version"):
+            resumed.train(resume_from_checkpoint=str(path.parent))
+
     @pytest.mark.parametrize("wrote", [GRPOTrainer, SteerGRPOTrainer])
     def test_without_its_rollout_resume_is_trls(self, train, make_trainer, tmp_path, caplog, wrote):
         weights_only = {} if wrote is GRPOTrainer else {"save_only_model": True}

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from datasets import Dataset
+from peft import PromptTuningConfig
 from support.digits import given
 from support.runs import Spy, same_parameters
 from transformers import GPT2Config, GPT2LMHeadModel
@@ -10,8 +11,8 @@ from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.tiny import tiny_tokenizer
-from steer_trl.trainer.inputs import TOKEN_SHARE
-from steer_trl.trainer.padding import Padding
+from steer_trl.trainer.forward import decision
+from steer_trl.trainer.forward.decision import Padding
 from steer_trl.trainer.trl import micro_batches_of_rollout
 
 RUN = {"optim": "sgd", "learning_rate": 0.5, "max_grad_norm": 1e9, "max_steps": 2, "advantage_shaping": "none"}
@@ -27,6 +28,12 @@ def write(prompts, trainer):
     return given(prompts, trainer, [[*text[: 1 + (7 * i) % 15], end] for i, text in enumerate(texts)])
 
 
+def write_alike(prompts, trainer):
+    """Completions of one length, for prompts of one length."""
+    end = trainer.processing_class.eos_token_id
+    return given(["1+1="] * len(prompts), trainer, [[4 + i % 5, 5, end] for i, _ in enumerate(prompts)])
+
+
 def flat_in_half_of_the_groups(completion_ids, **_):
     """Different rewards in every second group of four."""
     return [(i % 4) * float(i // 4 % 2) for i in range(len(completion_ids))]
@@ -36,10 +43,10 @@ def flat_in_half_of_the_groups(completion_ids, **_):
 def build(make_trainer):
     """Make a trainer on fixed completions: `build(**settings)`."""
 
-    def make(trainer_class=SteerGRPOTrainer, rewards=flat_in_half_of_the_groups, **settings):
+    def make(trainer_class=SteerGRPOTrainer, rewards=flat_in_half_of_the_groups, peft_config=None, **settings):
         texts = ["1+1=", "7=", "1+2+3+4+5+6+7+8=", "2+2+2+2="]
         arguments = {"rollout_func": write, "reward_funcs": rewards}
-        arguments |= {"train_dataset": Dataset.from_dict({"prompt": texts * 8})}
+        arguments |= {"peft_config": peft_config, "train_dataset": Dataset.from_dict({"prompt": texts * 8})}
         return make_trainer(trainer_class, **RUN | settings, trainer_arguments=arguments)
 
     return make
@@ -57,19 +64,34 @@ def run(build):
     return train
 
 
+def prompts_together(trainer):
+    """How many prompts the micro-batches of a rollout have, all in all."""
+    batches = micro_batches_of_rollout(trainer)
+    return sum(len(set(map(tuple, batch["prompt_ids"].tolist()))) for batch in batches)
+
+
+WHOLE = {"steps_per_generation": 4, "max_steps": 1}
+
+
 def test_texts_keep_the_order(run, monkeypatch):
     """A column that is a list would not follow its completions."""
     write_rollout = GRPOTrainer._generate_and_score_completions
 
     def with_column(self, inputs):
-        return write_rollout(self, inputs) | {"column": ["text"] * 32}
+        return write_rollout(self, inputs) | {"column": ["text"] * 16}
 
+    assert prompts_together(run(**WHOLE)) == 4
     monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", with_column)
-    trainer = run(max_steps=1)
-    assert not any(TOKEN_SHARE in one for one in micro_batches_of_rollout(trainer))
-    monkeypatch.undo()
-    trainer = run(max_steps=1)
-    assert all(TOKEN_SHARE in one for one in micro_batches_of_rollout(trainer))
+    assert prompts_together(run(**WHOLE)) > 4
+
+
+@pytest.mark.parametrize("name", ["compute_loss", "_compute_loss", "training_step", "_prepare_inputs"])
+def test_a_replaced_loss_keeps_the_order(run, name):
+    def call_super(self, *args, **kwargs):
+        return getattr(SteerGRPOTrainer, name)(self, *args, **kwargs)
+
+    subclass = type("Subclass", (SteerGRPOTrainer,), {name: call_super})
+    assert prompts_together(run(subclass, **WHOLE)) > 4
 
 
 def test_a_change_of_advantages_in_trl_stays(run, monkeypatch):
@@ -93,15 +115,19 @@ def test_a_change_of_advantages_in_trl_stays(run, monkeypatch):
         torch.testing.assert_close(shaped_twice, 2 * shaped)
 
 
-def test_padding_stays_if_the_check_fails(run, monkeypatch, tmp_path, caplog):
-    """Learned positions, taken for rotary ones: the first pass finds out."""
+@pytest.mark.parametrize("batch", [1, 4])
+def test_padding_stays_if_the_check_fails(build, monkeypatch, tmp_path, caplog, batch):
+    """Learned positions, taken for rotary ones: the first pass finds out, whatever its rows are."""
     sizes = {"n_positions": 64, "n_embd": 32, "n_layer": 1, "n_head": 2, "initializer_range": 1.0}
     no_dropout = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
     vocabulary = len(tiny_tokenizer("0123456789+="))
     GPT2LMHeadModel(GPT2Config(vocab_size=vocabulary, pad_token_id=0, **sizes, **no_dropout)).save_pretrained(tmp_path)
-    monkeypatch.setattr(Padding, "_is_possible", True)
-    trainer = run(model=str(tmp_path), gradient_checkpointing=False)
-    assert "nats per token, which is more than rounding" in caplog.text
+    monkeypatch.setattr(decision, "_find_reason_of_model", lambda model: None)
+    sizes = {"per_device_train_batch_size": batch, "gradient_accumulation_steps": 4, "steps_per_generation": 4}
+    trainer = build(model=str(tmp_path), gradient_checkpointing=False, max_steps=1, **sizes)
+    trainer.rollout_func = write_alike
+    trainer.train()
+    assert "nats per token" in caplog.text
     assert not trainer.shaping.padding.is_skipped
 
 
@@ -109,6 +135,35 @@ def test_half_precision_passes_the_check(run, caplog):
     trainer = run(bf16=True, max_steps=1)
     assert trainer.shaping.padding._is_checked and trainer.shaping.padding.is_skipped
     assert "padding stays" not in caplog.text
+
+
+def test_every_training_is_checked(build, monkeypatch):
+    """Also one that continues."""
+    checks = []
+    find_fault = decision.find_fault
+    monkeypatch.setattr(decision, "find_fault", lambda *args: checks.append(args) or find_fault(*args))
+    trainer = build(max_steps=1)
+    trainer.train()
+    trainer.train()
+    assert len(checks) == 2
+
+
+def test_an_error_in_the_check_keeps_padding(run, monkeypatch, caplog):
+    def fail(*_args):
+        raise ValueError("no such kernel")
+
+    monkeypatch.setattr(decision, "run_packed", fail)
+    trainer = run(max_steps=1)
+    assert "no such kernel" in caplog.text and not trainer.shaping.padding.is_skipped
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_prompt_tuning_keeps_padding(run, batch, caplog):
+    """Its virtual tokens stand before the padding."""
+    tuning = PromptTuningConfig(num_virtual_tokens=4, task_type="CAUSAL_LM")
+    sizes = {"per_device_train_batch_size": batch, "gradient_accumulation_steps": 4, "steps_per_generation": 4}
+    trainer = run(max_steps=1, peft_config=tuning, **sizes)
+    assert "prompt learning" in caplog.text and not trainer.shaping.padding.is_skipped
 
 
 def test_the_check_draws_no_random_number(run, monkeypatch):

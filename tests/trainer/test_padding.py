@@ -102,36 +102,28 @@ def test_the_update_is_the_same_whatever_is_set(both, settings):
     assert_same_update(*both(**settings))
 
 
-def test_the_longest_completions_of_a_step_come_first(make_trainer):
-    trainer = make_trainer(SteerGRPOTrainer, **RUN | {"skip_padding": True}, trainer_arguments={"rollout_func": write})
-    trainer.train()
-    lengths = [one["completion_mask"].sum(1) for one in micro_batches_of_rollout(trainer)]
-    for step in (torch.cat(lengths[:4]), torch.cat(lengths[4:])):
-        assert step.tolist() == sorted(step.tolist(), reverse=True)
-    assert sorted(torch.cat(lengths).tolist()) == sorted(LENGTHS * 2)
+def test_a_prompts_completions_come_together(both):
+    """TRL shuffles them over the steps and micro-batches of a rollout."""
+    prompts = Dataset.from_dict({"prompt": ["1+2+3+4+5+6+7+8+9+1+2+3=", "7+6+5+4+3+2+1+9+8+7+6+5="]})
+    padded, cut = both(num_generations=8, max_steps=1, trainer_arguments={"train_dataset": prompts}, **ONE_STEP)
+    assert_same_update(padded, cut)
+    for batch in micro_batches_of_rollout(cut):
+        assert len(set(map(tuple, batch["prompt_ids"].tolist()))) == 1
+    # Each prompt of 24 tokens is computed once for a micro-batch, which is a group.
+    lengths = [LENGTHS[i % 8] for i in range(16)]
+    assert sum(a * b for a, b in cut.widths) == 2 * 23 + sum(lengths) + 16
 
 
-def test_the_log_averages_over_step_tokens(both):
-    """TRL logs the mean over micro-batches, which weighs a token of short completions more."""
-    held = {"advantage_shaping": "repo_r", "hold_entropy": 1e-9, "hold_entropy_unit": "nats"}
-    _, cut = both(max_steps=1, steps_per_generation=4, **held)
-    entry = next(entry for entry in cut.state.log_history if "entropy" in entry)
-    assert entry["entropy"] == pytest.approx(entry["rollout_entropy"], rel=1e-5)
+ONE_STEP = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "steps_per_generation": 2}
 
 
-@pytest.mark.parametrize("truncated", [1, 4, 7, 8])
-def test_the_log_counts_micro_batches_without_a_token(train, truncated):
-    """Truncated completions that are masked are ordered last, and fill micro-batches of their own."""
-
-    def cut_off(prompts, trainer):
-        return written(prompts, trainer, ends=lambda row: row % 8 >= truncated)
-
-    settings = RUN | {"advantage_shaping": "repo_r", "hold_entropy": 1e-9, "hold_entropy_unit": "nats", "beta": 0.1}
-    settings |= {"max_steps": 1, "steps_per_generation": 4, "mask_truncated_completions": True, "skip_padding": True}
-    trainer = train(SteerGRPOTrainer, **settings, trainer_arguments={"rollout_func": cut_off})
-    entry = next(entry for entry in trainer.state.log_history if "entropy" in entry)
-    assert entry["entropy"] == pytest.approx(entry["rollout_entropy"] or 0.0, rel=1e-5)
-    assert (entry["entropy"] > 2) == (truncated < 8)
+def test_one_process_keeps_trls_order_if_prompts_are_not_shared(both):
+    padded, cut = both(max_steps=1, per_device_train_batch_size=1, gradient_accumulation_steps=8)
+    for one, other in zip(*map(micro_batches_of_rollout, (padded, cut)), strict=True):
+        assert torch.equal(one["completion_ids"], other["completion_ids"])
+    logs = [trainer.state.log_history[0] for trainer in (padded, cut)]
+    for key in ("loss", "entropy", "grad_norm", "clip_ratio/region_mean"):
+        assert logs[1][key] == pytest.approx(logs[0][key], rel=1e-4, abs=1e-7)
 
 
 SIZES = {"vocab_size": len(tiny_tokenizer(CHARACTERS)), "pad_token_id": 0, "bos_token_id": None, "eos_token_id": 1}

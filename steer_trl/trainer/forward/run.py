@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from steer_trl.shaping import Shaper, reads_sensitivities
+from steer_trl.trainer.forward.decision import Padding
 from steer_trl.trainer.head_pass import add_sensitivities
-from steer_trl.trainer.inputs import Score
-from steer_trl.trainer.joined_pass import ForwardPass, PassInputs
-from steer_trl.trainer.padding import Padding
+from steer_trl.trainer.inputs import ForwardPass, PassInputs, Score
 from steer_trl.trainer.trl import GRPOTrainer
 
 

@@ -3,46 +3,38 @@
 Each row's tokens are moved to the left: the prompt begins in column 0, and the completion follows directly. A pass is
 then only as wide as its longest row. In causal attention no token sees the columns to its right, so no mask is needed.
 The outputs are moved back to where TRL expects them. This is correct for rotary positions, which depend only on
-distances.
+distances. It serves attention that cannot compute a packed row (`attention.py`).
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from steer_trl.trainer.assignment import cut
-
-PassInputs = dict[str, Any]
-"""The arguments of a forward pass except the model, under the names that TRL gives them."""
-ForwardPass = Callable[..., tuple[Any, ...]]
-"""TRL's forward pass, which takes a model and [`PassInputs`]. It returns log-probabilities and entropies `[B, T]`,
-followed by other outputs.
-"""
+from steer_trl.trainer.inputs import ForwardPass, PassInputs
 
 
 def run_joined(forward_pass: ForwardPass, model: Any, inputs: PassInputs, multiple: int | None) -> tuple[Any, ...]:
     """Return the outputs of `forward_pass` on rows without padding.
 
-    The outputs `[B, T]` are 0 for padding tokens. The widths of the passes are multiples of `multiple`, if given.
+    The outputs `[B, T]` are 0 for padding tokens. The widths of the passes are multiples of `multiple`, if given. Rows
+    whose mask has holes are computed by TRL's padded pass.
     """
     mask = inputs["attention_mask"]
     completion_width = inputs["logits_to_keep"]
     prompt_width = mask.size(1) - completion_width
     begin, length = _find_tokens(mask, prompt_width)
     of_prompt = prompt_width - begin
-    passes = _plan(length, of_prompt, inputs.get("batch_size"), multiple or 1)
+    passes = _plan(mask, length, of_prompt, inputs.get("batch_size"), multiple or 1)
+    if passes is None:
+        return forward_pass(model, **inputs)
     parts = []
     for rows, width, kept in passes:
         places = torch.arange(width, device=mask.device)
         columns = (begin[rows, None] + places).clamp(max=mask.size(1) - 1)
         ids = inputs["input_ids"][rows].gather(1, columns)
-        has_token = mask[rows].gather(1, columns) * (places < length[rows, None])
-        # The loss of a router reads the mask.
-        joined_mask = has_token if inputs.get("compute_aux_loss") else torch.ones_like(has_token)
-        joined = {"input_ids": ids, "attention_mask": joined_mask, "logits_to_keep": kept, "batch_size": None}
+        joined = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "logits_to_keep": kept, "batch_size": None}
         outputs = forward_pass(model, **inputs | joined)
 
         tokens = torch.arange(completion_width, device=mask.device)
@@ -51,14 +43,6 @@ def run_joined(forward_pass: ForwardPass, model: Any, inputs: PassInputs, multip
         parts.append([_move_back(x, sources, is_written) for x in outputs])
     places_of_rows = torch.cat([rows for rows, *_ in passes]).argsort()
     return tuple(_join(list(of_parts), places_of_rows) for of_parts in zip(*parts, strict=True))
-
-
-def take_rows(inputs: PassInputs, rows: Tensor | slice) -> PassInputs:
-    """Return the inputs of a forward pass for only the sequences in `rows`.
-
-    Tensors must have one row per sequence.
-    """
-    return {name: x[rows] if isinstance(x, Tensor) else x for name, x in inputs.items()}
 
 
 def _find_tokens(mask: Tensor, prompt_width: int) -> tuple[Tensor, Tensor]:
@@ -70,25 +54,26 @@ def _find_tokens(mask: Tensor, prompt_width: int) -> tuple[Tensor, Tensor]:
     return begin, (end - begin).clamp(min=2)
 
 
-def _plan(length: Tensor, of_prompt: Tensor, batch_size: int | None, multiple: int) -> list[tuple[Tensor, int, int]]:
+def _plan(
+    mask: Tensor, length: Tensor, of_prompt: Tensor, batch_size: int | None, multiple: int
+) -> list[tuple[Tensor, int, int]] | None:
     """Return the rows of each pass, its width, and the number of columns on which the head runs.
 
-    The longest rows come first. There are as many passes as if each of them had `batch_size` rows. The CPU waits for
-    the accelerator only once.
+    The longest rows come first. The result is `None` if a mask has holes. The CPU waits for the accelerator once.
     """
     size = len(length)
     order = length.argsort(descending=True, stable=True)
-    lengths, of_prompts = torch.stack([length, of_prompt])[:, order].tolist()
-    batch_size = min(batch_size or size, size)
-    sizes = cut(lengths, math.ceil(size / batch_size), batch_size * lengths[0])
+    missing = length - mask.sum(1)
+    lengths, of_prompts, holes = torch.stack([length, of_prompt, missing])[:, order].tolist()
+    # A row with fewer than two tokens has been widened.
+    if any(hole > 0 and width > 2 for hole, width in zip(holes, lengths, strict=True)):
+        return None
     passes = []
-    first = 0
-    for rows in order.split(sizes):
-        last = first + len(rows)
+    for first in range(0, size, batch_size or size):
+        last = min(first + (batch_size or size), size)
         width = _round_up(lengths[first], multiple)
         kept = _round_up(max(width - min(of_prompts[first:last]), 1), multiple)
-        passes.append((rows, width, min(kept, width - 1)))
-        first = last
+        passes.append((order[first:last], width, min(kept, width - 1)))
     return passes
 
 
