@@ -33,6 +33,7 @@ ATTRIBUTES = (
     *("_step", "_buffered_inputs", "_metrics", "_pending_metrics", "_pending_extra_logs", "_tokenizer"),
     *("_entropy_window_stats", "_current_train_step_time", "num_generations", "num_iterations", "reward_weights"),
     *("reward_func_names", "epsilon_low", "epsilon_high", "loss_type", "importance_sampling_level"),
+    "use_transformers_continuous_batching",
     *("temperature", "use_vllm", "vllm_generation", "generation_config", "generation_kwargs", "eos_token_ids"),
     "mask_truncated_completions",
     *("pad_to_multiple_of", "rollout_func", "entropy_coef", "_entropy_bonus_enabled"),
