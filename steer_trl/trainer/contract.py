@@ -11,7 +11,8 @@ import logging
 import re
 from importlib.metadata import version
 
-from transformers import Trainer
+from transformers import GenerationMixin, Trainer
+from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 from trl import GRPOTrainer
 
 from steer_trl.exceptions import IncompatibleVersionError
@@ -41,6 +42,15 @@ ATTRIBUTES = (
 )
 """Attributes of TRL's trainer that this package reads or sets."""
 
+GENERATION = {
+    GenerationMixin: ("generate", "prepare_inputs_for_generation")
+    + ("_update_model_kwargs_for_generation", "_optimize_model_for_decode"),
+    DynamicCache: ("batch_select_indices", "get_mask_sizes", "get_seq_length"),
+    DynamicLayer: ("lazy_initialization", "update", "batch_select_indices", "get_mask_sizes", "get_seq_length"),
+    DynamicSlidingWindowLayer: ("lazy_initialization", "update", "get_mask_sizes", "get_seq_length"),
+}
+"""Methods of Transformers that the decoding loop overrides, calls or takes the place of."""
+
 
 def check_trl(installed: str | None = None) -> None:
     """Check that the `installed` version of TRL has everything that this package needs, unless it was tested.
@@ -69,4 +79,8 @@ def broken_pieces() -> list[str]:
     parents = [parent for parent in GRPOTrainer.__mro__ if parent not in Trainer.__mro__]
     names = set(re.findall(r"\w+", "".join(map(inspect.getsource, parents))))
     broken += [f"attribute GRPOTrainer().{name}" for name in ATTRIBUTES if name not in names]
+    of_generation = [(owner, name) for owner, methods in GENERATION.items() for name in methods]
+    broken += [f"{owner.__name__}.{name}" for owner, name in of_generation if not hasattr(owner, name)]
+    if "custom_generate" not in inspect.signature(GenerationMixin.generate).parameters:
+        broken.append("argument custom_generate of GenerationMixin.generate")
     return broken

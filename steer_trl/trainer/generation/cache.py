@@ -7,7 +7,6 @@ a sliding window forget the same tokens as Transformers' layers.
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 

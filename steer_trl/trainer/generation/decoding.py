@@ -8,8 +8,8 @@ computes all completions until the last has ended. In this loop
 - completions that have ended leave the batch.
 
 `generate` calls this loop instead of its own (`custom_generate`), and prepares all that the loop needs: the cache, the
-logits processors, the stopping criteria and the inputs of each pass. Random numbers are drawn for all completions, also
-for those that have left. So the completions are those of `generate` under the same seed, except for rounding.
+logits processors, the stopping criteria and the inputs of each pass. Random numbers are drawn for all completions,
+also for those that have left. So the completions are those of `generate` under the same seed, except for rounding.
 """
 
 from typing import Any
@@ -63,10 +63,8 @@ def decode(
         while True:
             inputs = model._update_model_kwargs_for_generation(outputs, inputs)
             scores = logits_processor(written, logits.to(copy=True, dtype=torch.float32))
-            if generation_config.do_sample:
-                tokens = draw(scores.softmax(-1), rows, num_rows)
-            else:
-                tokens = scores.argmax(-1)
+            is_random = generation_config.do_sample
+            tokens = draw(scores.softmax(-1), rows, num_rows) if is_random else scores.argmax(-1)
             tokens = torch.where(has_ended, pad, tokens)
             written = torch.cat([written, tokens[:, None]], dim=1)
             has_ended = has_ended | stopping_criteria(written, None)

@@ -70,7 +70,7 @@ def check_arguments(
     generation_config: GenerationConfig,
     inputs: dict[str, Any],
 ) -> None:
-    """Raise [`NotServedError`] unless the loop writes the completions of `generate`, given what `generate` prepared."""
+    """Raise [`NotServedError`] unless the loop writes the completions of `generate` from what `generate` prepared."""
     mode = generation_config.get_generation_mode()
     steps = [type(step) for step in (*logits_processor, *stopping_criteria)]
     unknown = [step.__name__ for step in steps if step not in PROCESSORS | CRITERIA]

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 class Generation:
     """Lets `generate` run the decoding loop of this package if `is_wanted` is true.
 
-    vLLM, paged generation and a `rollout_func` do not call `generate`, or only for purposes of their own. They are left
+    vLLM, paged generation and a `rollout_func` do not call `generate`, or only for purposes of their own, and are left
     alone.
     """
 
