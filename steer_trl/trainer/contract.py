@@ -42,9 +42,11 @@ ATTRIBUTES = (
 )
 """Attributes of TRL's trainer that this package reads or sets."""
 
-GENERATION = {
-    GenerationMixin: ("generate", "prepare_inputs_for_generation")
-    + ("_update_model_kwargs_for_generation", "_optimize_model_for_decode"),
+GENERATION: dict[type, tuple[str, ...]] = {
+    GenerationMixin: (
+        *("generate", "prepare_inputs_for_generation"),
+        *("_update_model_kwargs_for_generation", "_optimize_model_for_decode"),
+    ),
     DynamicCache: ("batch_select_indices", "get_mask_sizes", "get_seq_length"),
     DynamicLayer: ("lazy_initialization", "update", "batch_select_indices", "get_mask_sizes", "get_seq_length"),
     DynamicSlidingWindowLayer: ("lazy_initialization", "update", "get_mask_sizes", "get_seq_length"),

@@ -17,8 +17,10 @@ ROOM = 128
 class GrowingTensor:
     """A tensor `[B, H, T, D]` to which tokens are appended in place, and from which the first ones can be dropped."""
 
-    def __init__(self, filled: Tensor) -> None:
+    def __init__(self, filled: Tensor, most: int) -> None:
+        """Begin with the `filled` tokens. At most `most` tokens will be appended."""
         self._memory = filled
+        self._most = most
         self._begin = 0
         self._end = filled.size(2)
 
@@ -31,10 +33,11 @@ class GrowingTensor:
         """Append `tokens` `[B, H, t, D]`, and return all tokens."""
         end = self._end + tokens.size(2)
         if end > self._memory.size(2):
-            self._reserve(tokens.size(2))
+            self._reserve(max(tokens.size(2), min(ROOM, self._most)))
             end = self._end + tokens.size(2)
         self._memory[:, :, self._end : end] = tokens
         self._end = end
+        self._most -= tokens.size(2)
         return self.tokens
 
     def keep_last(self, count: int) -> Tensor:
@@ -48,23 +51,23 @@ class GrowingTensor:
         return self.tokens
 
     def _reserve(self, count: int) -> None:
-        """Move the tokens to new memory, which has room for at least `count` more."""
+        """Move the tokens to new memory, which has room for `count` more."""
         tokens = self.tokens
         batch, heads, length, size = tokens.shape
-        self._memory = tokens.new_empty(batch, heads, length + max(count, ROOM), size)
+        self._memory = tokens.new_empty(batch, heads, length + count, size)
         self._memory[:, :, :length] = tokens
         self._begin = 0
         self._end = length
 
 
 class GrowingLayer(DynamicLayer):
-    """A layer of a cache that grows in place, filled from a `layer` with the given `rows` of its batch."""
+    """A layer of a cache that grows in place by at most `most` tokens, filled with the `rows` of a `layer`'s batch."""
 
-    def __init__(self, layer: DynamicLayer, rows: Tensor) -> None:
+    def __init__(self, layer: DynamicLayer, rows: Tensor, most: int) -> None:
         super().__init__()
         self.lazy_initialization(layer.keys, layer.values)
-        self._all_keys = GrowingTensor(layer.keys[rows])
-        self._all_values = GrowingTensor(layer.values[rows])
+        self._all_keys = GrowingTensor(layer.keys[rows], most)
+        self._all_values = GrowingTensor(layer.values[rows], most)
         self.keys = self._all_keys.tokens
         self.values = self._all_values.tokens
 
@@ -81,14 +84,14 @@ class GrowingLayer(DynamicLayer):
 
 
 class GrowingWindow(DynamicSlidingWindowLayer):
-    """A layer with a sliding window that grows in place, filled from a `layer` with the given `rows` of its batch."""
+    """A layer as [`GrowingLayer`], with a sliding window."""
 
-    def __init__(self, layer: DynamicSlidingWindowLayer, rows: Tensor) -> None:
+    def __init__(self, layer: DynamicSlidingWindowLayer, rows: Tensor, most: int) -> None:
         super().__init__(layer.sliding_window)
         self.lazy_initialization(layer.keys, layer.values)
         self.cumulative_length = layer.cumulative_length
-        self._all_keys = GrowingTensor(layer.keys[rows])
-        self._all_values = GrowingTensor(layer.values[rows])
+        self._all_keys = GrowingTensor(layer.keys[rows], most)
+        self._all_values = GrowingTensor(layer.values[rows], most)
         self.keys = self._all_keys.tokens
         self.values = self._all_values.tokens
 
@@ -123,7 +126,9 @@ def can_grow(cache: Any) -> bool:
     return all(layer in LAYERS for layer in layers)
 
 
-def repeat_rows(cache: DynamicCache, rows: Tensor) -> None:
-    """Fill the `cache` with the given `rows` `[B]` of its batch, and let it grow in place from now on."""
+def repeat_rows(cache: DynamicCache, rows: Tensor, most: int) -> None:
+    """Fill the `cache` with the given `rows` `[B]` of its batch, and let it grow in place by at most `most` tokens."""
     # A layer that shares another layer's keys and values stays empty.
-    cache.layers = [LAYERS[type(layer)](layer, rows) if layer.is_initialized else layer for layer in cache.layers]
+    cache.layers = [
+        LAYERS[type(layer)](layer, rows, most) if layer.is_initialized else layer for layer in cache.layers
+    ]

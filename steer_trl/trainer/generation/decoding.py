@@ -57,7 +57,7 @@ def decode(
     passed = model.prepare_inputs_for_generation(input_ids[first], is_first_iteration=True, **prompts)
     outputs = model(**passed, return_dict=True)
     logits = outputs.logits[prompt_of_row, -1]
-    repeat_rows(cache, prompt_of_row)
+    repeat_rows(cache, prompt_of_row, most=stopping_criteria.max_length - input_ids.size(1))
 
     with model._optimize_model_for_decode():
         while True:
