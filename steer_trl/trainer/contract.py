@@ -11,7 +11,8 @@ import logging
 from importlib.metadata import version
 from types import CodeType
 
-from transformers import Trainer
+from transformers import GenerationMixin, Trainer
+from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 from trl import GRPOTrainer
 
 from steer_trl.exceptions import IncompatibleVersionError
@@ -39,6 +40,7 @@ ATTRIBUTES = (
     *("_step", "_buffered_inputs", "_metrics", "_pending_metrics", "_pending_extra_logs", "_tokenizer", "_logs"),
     *("_entropy_window_stats", "_current_train_step_time", "num_generations", "num_iterations", "reward_weights"),
     *("reward_func_names", "epsilon_low", "epsilon_high", "loss_type", "importance_sampling_level"),
+    "use_transformers_continuous_batching",
     *("temperature", "use_vllm", "vllm_generation", "generation_config", "generation_kwargs", "eos_token_ids"),
     "mask_truncated_completions",
     *("pad_to_multiple_of", "rollout_func", "entropy_coef", "_entropy_bonus_enabled"),
@@ -48,6 +50,17 @@ ATTRIBUTES = (
 
 OF_SOME_SETTINGS = {"vllm_generation"}
 """Attributes that TRL's trainer has only under some settings."""
+
+GENERATION: dict[type, tuple[str, ...]] = {
+    GenerationMixin: (
+        *("generate", "prepare_inputs_for_generation"),
+        *("_update_model_kwargs_for_generation", "_optimize_model_for_decode"),
+    ),
+    DynamicCache: ("batch_select_indices", "get_mask_sizes", "get_seq_length"),
+    DynamicLayer: ("lazy_initialization", "update", "batch_select_indices", "get_mask_sizes", "get_seq_length"),
+    DynamicSlidingWindowLayer: ("lazy_initialization", "update", "get_mask_sizes", "get_seq_length"),
+}
+"""Methods of Transformers that the decoding loop overrides, calls or takes the place of."""
 
 
 def check_trl(installed: str | None = None) -> None:
@@ -82,6 +95,10 @@ def broken_pieces() -> list[str]:
             broken += [f"argument {argument!r} of GRPOTrainer.{name}" for argument in missing]
     names = find_names(GRPOTrainer)
     broken += [f"attribute GRPOTrainer().{name}" for name in ATTRIBUTES if name not in names]
+    of_generation = [(owner, name) for owner, methods in GENERATION.items() for name in methods]
+    broken += [f"{owner.__name__}.{name}" for owner, name in of_generation if not hasattr(owner, name)]
+    if "custom_generate" not in inspect.signature(GenerationMixin.generate).parameters:
+        broken.append("argument custom_generate of GenerationMixin.generate")
     return broken
 
 

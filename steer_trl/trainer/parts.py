@@ -24,6 +24,7 @@ from steer_trl.trainer.contract import check_attributes
 from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.forward.decision import Padding
 from steer_trl.trainer.generated import GeneratedTokens
+from steer_trl.trainer.generation.switch import Generation
 from steer_trl.trainer.held_run import HeldRun
 from steer_trl.trainer.ordering import Ordering
 from steer_trl.trainer.rollout import RolloutShaping
@@ -59,6 +60,7 @@ class Shaping:
         self.start = StartEntropy(first_rollouts(args))
         self.hold = None if args.hold_entropy is None else HoldEntropy(args, self.shapers, self.start)
         self.resampling = Resampling(trainer) if args.dynamic_sampling == "resample" else None
+        self.generation = Generation(trainer, args.skips_padding, is_compiled)
         self.generated = GeneratedTokens(trainer)
         self.padding = Padding(trainer, args.skips_padding, is_compiled)
         self.ordering = Ordering(trainer, self.padding, self.shapers)

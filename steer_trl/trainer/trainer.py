@@ -2,7 +2,8 @@
 
 The methods are in the order in which TRL calls them. They call the parts in `self.shaping` (`parts.py`):
 
-    1  a rollout is generated        sampling/       replaces groups without a learning signal by other prompts' groups
+    1  a rollout is generated        generation/     writes completions, without ended rows and repeated prompts
+                                     sampling/       replaces groups without a learning signal by other prompts' groups
                                      rollout.py      applies methods that compare the completions of a prompt
     2  a micro-batch is trained on   ordering.py     brings a prompt's completions together, and gives ranks equal work
                                      forward/        runs the forward pass, without padding
@@ -156,6 +157,10 @@ class SteerGRPOTrainer(GRPOTrainer):
                 resampling.end_attempt(prompts, generated, super()._calculate_rewards)
         self.shaping.rollouts.keep_written(generated)
         return generated
+
+    def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
+        with self.shaping.generation.decode_faster():
+            return super()._generate_single_turn(*args, **kwargs)
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         resampling = self.shaping.resampling

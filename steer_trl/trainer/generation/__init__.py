@@ -1,0 +1,1 @@
+"""Generation with Transformers: the loop that writes completions, and when it replaces that of `generate`."""

@@ -1,0 +1,92 @@
+"""Decides whether Transformers' `generate` runs the decoding loop of this package (`decoding.py`) or its own.
+
+TRL calls `generate` of the policy. During this call the policy has a method `generate` of its own, which passes the
+loop on. Nothing stays on the policy afterwards. If the loop refuses, `generate` is called again as TRL did.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+from accelerate.utils import is_peft_model
+from transformers import GenerationMixin, ProcessorMixin
+from transformers.integrations import is_deepspeed_zero3_enabled
+
+from steer_trl.trainer.generation.decoding import decode
+from steer_trl.trainer.generation.limits import NotServedError
+from steer_trl.trainer.trl import GRPOTrainer, is_overridden
+
+logger = logging.getLogger(__name__)
+
+
+class Generation:
+    """Lets `generate` run the decoding loop of this package if `is_wanted` is true.
+
+    vLLM, paged generation and a `rollout_func` do not call `generate`, or only for purposes of their own, and are left
+    alone.
+    """
+
+    def __init__(self, trainer: GRPOTrainer, is_wanted: bool, is_compiled: bool) -> None:
+        self._trainer = trainer
+        self._is_wanted = is_wanted
+        self._is_compiled = is_compiled
+        self._reported: set[str] = set()
+
+    @contextmanager
+    def decode_faster(self) -> Iterator[None]:
+        """Replace the loop of the policy's `generate` inside the `with` block.
+
+        The completions are the same, except for rounding.
+        """
+        trainer = self._trainer
+        has_engine = trainer.use_vllm or trainer.use_transformers_continuous_batching or trainer.rollout_func
+        if has_engine or not self._is_wanted or not self._is_possible:
+            yield
+            return
+        policy: Any = trainer.accelerator.unwrap_model(trainer.model_wrapped)
+        generate = policy.generate
+
+        def generate_faster(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return generate(*args, custom_generate=decode, **kwargs)
+            except NotServedError as error:
+                self._report(str(error))
+            return generate(*args, **kwargs)
+
+        policy.generate = generate_faster
+        try:
+            yield
+        finally:
+            del policy.generate
+
+    @cached_property
+    def _is_possible(self) -> bool:
+        """Whether the loop can run for this trainer and its model. If not, the reason is reported once."""
+        trainer = self._trainer
+        policy: Any = trainer.accelerator.unwrap_model(trainer.model_wrapped)
+        base = policy.get_base_model() if is_peft_model(policy) else policy
+        adapters = policy.peft_config.values() if is_peft_model(policy) else ()
+        if self._is_compiled:
+            reason = "a compiled model would be compiled anew for each number of rows"
+        elif is_deepspeed_zero3_enabled() or trainer.is_fsdp_enabled or getattr(base, "tp_size", None):
+            reason = "all processes must compute equally many tokens if they share the model"
+        elif isinstance(trainer.processing_class, ProcessorMixin):
+            reason = "images belong to rows of a batch"
+        elif is_overridden(trainer, "_generate_single_turn"):
+            reason = "a subclass replaces _generate_single_turn"
+        elif type(base).generate is not GenerationMixin.generate or "generate" in vars(policy) | vars(base):
+            reason = "the model has a method generate of its own"
+        elif any(adapter.peft_type != "LORA" or adapter.alora_invocation_tokens for adapter in adapters):
+            reason = "an adapter other than LoRA may read the rows of a batch"
+        else:
+            return True
+        self._report(reason)
+        return False
+
+    def _report(self, reason: str) -> None:
+        """Log once that `generate` runs its own loop, and why."""
+        if reason not in self._reported and self._trainer.is_world_process_zero():
+            logger.warning("skip_padding: Transformers generates with its own loop, since %s.", reason)
+        self._reported.add(reason)
