@@ -12,7 +12,7 @@ from typing import Any
 
 from trl import GRPOConfig
 
-from steer_trl.options.base import add_help, settings_of, single_complaints
+from steer_trl.options.base import OLD_NAMES, add_help, settings_of, single_complaints
 from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.options.trl import entropy_target_complaints
 from steer_trl.redact import allow_texts, select_public
@@ -54,6 +54,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "shaping_options"]
 
     def __post_init__(self) -> None:
+        refuse(self._take_old_names(), "SteerGRPOConfig")
         is_chosen_for_user = self.advantage_shaping is None
         if is_chosen_for_user:
             self.advantage_shaping = DEFAULT if self.hold_entropy is None else DEFAULT_WITH_HOLD
@@ -136,6 +137,20 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
                 )
         return remarks
 
+    def _take_old_names(self) -> list[str]:
+        """Give each setting the value under its former name. Return complaints about contradictions."""
+        complaints = []
+        for old, new in OLD_NAMES.items():
+            value = getattr(self, old)
+            if value is None:
+                continue
+            if getattr(self, new) not in (None, value):
+                complaints.append(f"{old}={value!r} is the former name of {new}={getattr(self, new)!r}. Leave it out.")
+            logger.warning("%s is now called %s: write %s=%r.", old, new, new, value)
+            setattr(self, new, value)
+            setattr(self, old, None)
+        return complaints
+
     # Invalid values.
 
     def _name_complaints(self) -> list[str]:
@@ -182,7 +197,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         for name, method in methods.items():
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
             complaints += need_complaints(name, method, self)
-        judges = ("correct_threshold",) if self.dynamic_sampling != "none" else ()
+        judges = ("correct_reward", "correct_threshold") if self.dynamic_sampling != "none" else ()
         complaints += setting_complaints(methods, self, read_elsewhere=judges) + combination_complaints(methods, self)
         return complaints + hold_conflicts(methods, self)
 

@@ -7,7 +7,7 @@ as many prompts as a rollout trains on. There are at most 10 attempts, and the s
 from dataclasses import dataclass
 from typing import Annotated
 
-from steer_trl.options.base import Setting, ShapingConfig
+from steer_trl.options.base import Setting, ShapingConfig, option
 
 RESAMPLE = {"dynamic_sampling": "resample"}
 
@@ -68,14 +68,7 @@ class SamplingOptions(ShapingConfig):
             choices=("none", "resample"),
         ),
     ] = "none"
-    dynamic_sampling_reward: Annotated[
-        str | None,
-        Setting(
-            "Name of the reward function that decides whether a completion is correct; by default the only one there "
-            "is.",
-            needs=RESAMPLE,
-        ),
-    ] = None
+    dynamic_sampling_reward: str | None = option(None, "Former name of correct_reward.")
     dynamic_sampling_factor: Annotated[
         int,
         Setting(

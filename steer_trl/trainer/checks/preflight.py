@@ -16,6 +16,7 @@ from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.exceptions import InvalidTypeError, InvalidValueError
 from steer_trl.rewards import MathReward
 from steer_trl.shaping import Shaper, reads_sensitivities
+from steer_trl.trainer.correctness import correctness_complaints
 from steer_trl.trainer.trl import GRPOTrainer, tokenizer_of
 from steer_trl.validation import refuse
 
@@ -43,15 +44,17 @@ def check_trainer_arguments(
         if resamples and isinstance(train_dataset, IterableDataset):
             complaints.append(
                 "dynamic_sampling='resample' cannot be combined with a streamed train_dataset: it reads rows by their "
-                "number. Load the data set."
+                "number. Load the data set, or leave dynamic_sampling unset: hold_entropy works without it."
             )
         if resamples and has_environments:
             complaints.append(
                 "dynamic_sampling='resample' cannot be combined with environment_factory: the state of an environment "
-                "ends with its attempt. Leave dynamic_sampling unset."
+                "ends with its attempt. Leave dynamic_sampling unset: hold_entropy works without it."
             )
-        if resamples:
-            complaints += _sampling_complaints(rewards, args.dynamic_sampling_reward)
+        # The names of environments that give rewards are known later.
+        if not has_environments:
+            names = [_reward_name(function) for function in rewards if function is not None]
+            complaints += correctness_complaints(names, args)
         # Environments and a rollout_func may use prompts that are not in the data set.
         if not has_environments and rollout_func is None:
             complaints += _size_complaints(train_dataset, args)
@@ -75,6 +78,11 @@ def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset
         if args.remove_unused_columns:
             complaints.append("benchmarks cannot be combined with remove_unused_columns=True. Leave it unset.")
     refuse(complaints, "benchmarks")
+
+
+def check_correctness_of(trainer: GRPOTrainer) -> None:
+    """Raise if it is unclear which reward function decides for a method, environments included."""
+    refuse(correctness_complaints(trainer.reward_func_names, trainer.args), "SteerGRPOTrainer")
 
 
 def check_tokenizer_of(trainer: GRPOTrainer) -> None:
@@ -111,18 +119,6 @@ def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: 
         )
         refuse([complaint], "SteerGRPOTrainer")
     return is_compiled
-
-
-def _sampling_complaints(rewards: list[Any], wanted: str | None) -> list[str]:
-    """Return a complaint if it is unclear by which reward function dynamic sampling chooses groups."""
-    names = [_reward_name(function) for function in rewards if function is not None]
-    is_clear = len(names) == 1 if wanted is None else names.count(wanted) == 1
-    if is_clear:
-        return []
-    return [
-        f"dynamic_sampling_reward={wanted!r} must be the name of the one reward function that decides whether a "
-        f"completion is correct, and the names are {names}."
-    ]
 
 
 def _reward_name(function: Any) -> str:

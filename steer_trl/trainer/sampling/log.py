@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from trl.trainer.utils import nanstd
 
-from steer_trl.trainer.groups import total_reward
-from steer_trl.trainer.sampling.judge import GroupVerdict
+from steer_trl.trainer.correctness import is_decided, total_reward
+from steer_trl.trainer.sampling.judge import GroupVerdict, share_without_judge
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log, replace_last
 
 
@@ -25,9 +25,12 @@ def log_sampling(trainer: GRPOTrainer, generated: GroupVerdict | None, trained: 
     replace_last(trainer, _reward_metrics(trainer, generated))
     metrics = {
         "dynamic_sampling/uninformative": _mean(~trained.chosen),
-        "dynamic_sampling/accuracy_trained": _mean(_is_correct(trainer, trained)),
         "dynamic_sampling/reward_trained": _mean(total_reward(trainer, trained.rewards)),
     }
+    if is_decided(trainer):
+        metrics["dynamic_sampling/accuracy_trained"] = _mean(_is_correct(trainer, trained))
+    else:
+        metrics["dynamic_sampling/without_judge"] = share_without_judge(trainer, trained)
     if generated is not None:
         metrics |= _selection_metrics(trainer, generated, trained)
     append_to_log(trainer, {key: value for key, value in _to_numbers(metrics).items() if not math.isnan(value)})
@@ -52,20 +55,28 @@ def _reward_metrics(trainer: GRPOTrainer, generated: GroupVerdict | None) -> dic
 
 
 def _selection_metrics(trainer: GRPOTrainer, generated: GroupVerdict, trained: GroupVerdict) -> dict[str, Tensor]:
-    correct = _is_correct(trainer, generated)
-    accuracy = correct.view(-1, trainer.num_generations).nanmean(1)
     tokens = generated.lengths.sum()
     trained_tokens = trained.lengths.sum()
-    return {
+    return _accuracy_metrics(trainer, generated) | {
         "dynamic_sampling/informative": _mean(generated.chosen),
-        "dynamic_sampling/all_correct": _mean(~generated.chosen & (accuracy > 0.5)),
-        "dynamic_sampling/all_incorrect": _mean(~generated.chosen & (accuracy <= 0.5)),
-        "dynamic_sampling/accuracy": _mean(correct),
-        "dynamic_sampling/accuracy_dropped": _mean(correct, generated.dropped),
         "dynamic_sampling/reward_dropped": _mean(total_reward(trainer, generated.rewards), generated.dropped),
         "dynamic_sampling/tokens_per_trained_token": torch.where(
             trained_tokens > 0, tokens / trained_tokens, math.nan
         ),
+    }
+
+
+def _accuracy_metrics(trainer: GRPOTrainer, generated: GroupVerdict) -> dict[str, Tensor]:
+    """Return shares of correct completions and of uniform groups; empty if no reward function decides."""
+    if not is_decided(trainer):
+        return {}
+    correct = _is_correct(trainer, generated)
+    accuracy = correct.view(-1, trainer.num_generations).nanmean(1)
+    return {
+        "dynamic_sampling/all_correct": _mean(~generated.chosen & (accuracy > 0.5)),
+        "dynamic_sampling/all_incorrect": _mean(~generated.chosen & (accuracy <= 0.5)),
+        "dynamic_sampling/accuracy": _mean(correct),
+        "dynamic_sampling/accuracy_dropped": _mean(correct, generated.dropped),
     }
 
 
