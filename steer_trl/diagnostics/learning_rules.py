@@ -245,8 +245,8 @@ LEARNING_RULES = (
         compared="size of `sampled_as_scored` if it is beyond five `sampled_as_scored/error`, nats; not if `top_p`, "
         "`top_k` or `min_p` is set in the configuration",
         text="the surprisal of the sampled tokens is {value:.3g} nats {direction} the policy's entropy (standard "
-        "error {error:.2g}), so completions are {shape} random than the log says, and ratios and gradients are of another "
-        "policy. Look at generation_kwargs, at the model's generation_config (Transformers takes every value from it "
+        "error {error:.2g}), so completions are {shape} random than the log says, and ratios and gradients are of "
+        "another policy. Look at generation_kwargs, at the model's generation_config (Transformers takes every value from it "
         "that TRL leaves unset), at repetition_penalty and dropout, at a chat template or prompt that differs between "
         "sampling and scoring, and at an engine whose weights or precision differ.",
     ),

@@ -9,7 +9,6 @@ known only after its first rollouts, so the target may be a multiple of the firs
 """
 
 import logging
-import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -246,20 +245,20 @@ class Stare(Shaper[StareOptions]):
     def metrics(self) -> dict[str, float]:
         """Return the gate, the factors W and M, the target, and whether adaptive factors are at their bounds.
 
-        The target is in nats per token. The gate is NaN unless the whole rollout has one gate. The target is NaN if it
-        is unknown or not used.
+        The target is in nats per token, and left out if it is unknown or not used. The gate is left out unless the
+        whole rollout has one gate.
         """
         controller = self.controller
         waits = self.args.stare_target_entropy_unit == "initial" and self.start.value is None
-        is_idle = self.args.stare_gate == "none"
-        schedule = {"stare/saturated": float(self._is_saturated())} if self.args.stare_adaptive else {}
-        return schedule | {
-            # Other gates differ between completions or tokens, so no single number can be logged.
-            "stare/gate": float(controller.gate) if self.args.stare_gate == "batch" else math.nan,
-            "stare/amplify": controller.amplify,
-            "stare/attenuate": controller.attenuate,
-            "stare/target_entropy": math.nan if waits or is_idle else controller.target_entropy,
-        }
+        metrics = {"stare/amplify": controller.amplify, "stare/attenuate": controller.attenuate}
+        # Other gates differ between completions or tokens, so no single number can be logged.
+        if self.args.stare_gate == "batch":
+            metrics["stare/gate"] = float(controller.gate)
+        if self.args.stare_gate != "none" and not waits:
+            metrics["stare/target_entropy"] = controller.target_entropy
+        if self.args.stare_adaptive:
+            metrics["stare/saturated"] = float(self._is_saturated())
+        return metrics
 
     def _is_saturated(self) -> bool:
         """Return whether every factor that the operations use is at its bound."""
