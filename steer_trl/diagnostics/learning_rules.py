@@ -246,9 +246,9 @@ LEARNING_RULES = (
         "`top_k` or `min_p` is set in the configuration",
         text="the surprisal of the sampled tokens is {value:.3g} nats {direction} the policy's entropy (standard "
         "error {error:.2g}), so completions are {shape} random than the log says, and ratios and gradients are of "
-        "another policy. Look at generation_kwargs, at the model's generation_config (Transformers takes every value from it "
-        "that TRL leaves unset), at repetition_penalty and dropout, at a chat template or prompt that differs between "
-        "sampling and scoring, and at an engine whose weights or precision differ.",
+        "another policy. Look at generation_kwargs, at the model's generation_config (Transformers takes every value "
+        "from it that TRL leaves unset), at repetition_penalty and dropout, at a chat template or prompt that differs "
+        "between sampling and scoring, and at an engine whose weights or precision differ.",
     ),
     Rule(
         name="no_entropy",
