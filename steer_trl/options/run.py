@@ -20,11 +20,12 @@ class RunOptions(ShapingConfig):
     terminal_log: Annotated[
         str,
         Setting(
-            "Each log on the terminal: 'lines' shows what matters in one line; 'dict' everything, as Transformers "
-            "does. Trackers and files have everything either way.",
-            choices=("lines", "dict"),
+            "Each log on the terminal: 'dict' is Transformers' dictionary of everything; 'lines' one line of what "
+            "matters; 'both' the two of them. steer-trl train shows 'lines' unless this is set. Trackers and files "
+            "have everything in any case.",
+            choices=("both", "lines", "dict"),
         ),
-    ] = "lines"
+    ] = "both"
     run_log: Annotated[
         bool,
         Setting("Write every log entry to _logs/metrics.jsonl, which steer-trl report shows; `false` writes none."),

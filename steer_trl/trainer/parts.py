@@ -97,8 +97,8 @@ class Shaping:
         if trainer.is_world_process_zero():
             remark_other_policies(args, trainer.model)
             self.rollouts.correctness.remark_ignored()
-        if args.terminal_log == "lines":
-            show_lines(trainer)
+        if args.terminal_log != "dict":
+            show_lines(trainer, with_dictionary=args.terminal_log == "both")
         parts: list[TrainerCallback] = [self.checkpoints, self.tripwire, self.generated]
         parts += [RunLog(self.cards.describe)] if args.run_log else []
         parts += [self.alarms, UpdateWatch(trainer, self.alarms)] if args.alarms else []

@@ -8,7 +8,6 @@ Use STARE to hold the entropy at a level, and STEER if you do not know a good le
 known only after its first rollouts, so the target may be a multiple of the first rollout's entropy.
 """
 
-import logging
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -25,8 +24,6 @@ from steer_trl.shaping.base import PAPERS, Control, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
 from steer_trl.shaping.start_entropy import StartEntropy
 from steer_trl.validation import as_tuple, check_interval, read_from_state
-
-logger = logging.getLogger(__name__)
 
 AMPLIFYING = tuple(name for name in NAMES if any("amplify" in one for one in stare_operations(name)))
 ATTENUATING = tuple(name for name in NAMES if any("attenuate" in one for one in stare_operations(name)))
@@ -138,10 +135,6 @@ class Stare(Shaper[StareOptions]):
         # Only one rollout determines the initial entropy, because the gate must be set before the first update.
         self.start = StartEntropy(1)
         self.operations = stare_operations(args.stare_variant)
-        if {"O2", "O3"} & set(as_tuple(args.stare_variant)):
-            logger.warning(
-                "O2 is attenuate_low_positive and O3 is amplify_low_negative here. Public sources disagree."
-            )
         # The mean entropy is needed only if tokens are selected, and their factor W or M differs from 1 or can change.
         moves = args.stare_adaptive and args.stare_step > 0
         compares = moves or args.stare_target_entropy_unit == "initial" or args.stare_gate == "batch"
@@ -174,6 +167,13 @@ class Stare(Shaper[StareOptions]):
                 "would switch off what holds the entropy. Leave stare_gate unset."
             )
         return complaints
+
+    @classmethod
+    def remarks(cls, args: StareOptions) -> list[str]:
+        """Return a warning about the two variants that public sources name differently."""
+        if not {"O2", "O3"} & set(as_tuple(args.stare_variant)):
+            return []
+        return ["O2 is attenuate_low_positive and O3 is amplify_low_negative here. Public sources disagree."]
 
     @property
     def strength(self) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 from datasets import Dataset, IterableDataset
 from torch import nn
 from torch._dynamo.eval_frame import OptimizedModule
+from trl import GRPOConfig
 from trl.data_utils import is_conversational
 from trl.trainer.utils import get_callable_name, get_config_model_id
 
@@ -26,9 +27,12 @@ def check_trainer_arguments(
 ) -> None:
     """Raise if arguments of a [`~steer_trl.SteerGRPOTrainer`] have the wrong type or cannot work together."""
     if args is not None and not isinstance(args, SteerGRPOConfig):
+        kind = type(args)
+        is_derived = isinstance(args, GRPOConfig) and kind is not GRPOConfig
+        remedy = f" Change the base class of {kind.__name__} to SteerGRPOConfig." if is_derived else ""
         raise InvalidTypeError(
-            f"args must be a SteerGRPOConfig, which names the method, got a {type(args).__name__}. It takes "
-            "every argument of GRPOConfig."
+            f"args must be a SteerGRPOConfig, which names the method, got a {kind.__name__}. It takes every argument "
+            f"of GRPOConfig.{remedy}"
         )
     if args is not None and args.is_incomplete:
         raise InvalidValueError(
