@@ -14,7 +14,7 @@ from trl import GRPOConfig
 
 from steer_trl.entropy.checks import hold_conflicts
 from steer_trl.entropy.start import ENOUGH_GROUPS
-from steer_trl.options.base import add_help, settings_of, single_complaints
+from steer_trl.options.base import OLD_NAMES, add_help, settings_of, single_complaints
 from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.options.trl import entropy_target_complaints
 from steer_trl.redact import allow_texts, select_public
@@ -57,8 +57,8 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "shaping_options"]
 
     def __post_init__(self) -> None:
-        is_chosen_for_user = self.advantage_shaping is None
-        if is_chosen_for_user:
+        notes = self._take_old_names()
+        if self.advantage_shaping is None:
             self.advantage_shaping = DEFAULT if self.hold_entropy is None else DEFAULT_WITH_HOLD
         # TRL's checks come later because they look for devices. A misspelt method should be reported before that.
         complaints = self._name_complaints() + self._text_complaints()
@@ -67,17 +67,12 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         for method in methods.values():
             method.fill_unset(self)
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
-        self._switch_off_clipping(methods)
+        notes += self._switch_off_clipping(methods)
         super().__post_init__()
         refuse(self._schedule_complaints(methods), "SteerGRPOConfig")
-        if is_chosen_for_user and self.hold_entropy is not None:
-            logger.warning(
-                "hold_entropy=%g moves a method, and none was named. It uses advantage_shaping=%r with "
-                "stare_variant=%r and stare_gate=%r. Set advantage_shaping to choose another.",
-                *(self.hold_entropy, self.advantage_shaping, self.stare_variant, self.stare_gate),
-            )
-        for remark in self._remarks(methods):
-            logger.warning(remark)
+        # Every process makes this configuration, and one of them reports about it.
+        for note in (*notes, *self._remarks(methods)) if self.process_index == 0 else ():
+            logger.warning(note)
 
     # Private settings must not reach trackers or the files that Transformers writes.
 
@@ -122,7 +117,8 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         if self.hold_entropy is not None and (groups := self.groups_per_rollout) < ENOUGH_GROUPS:
             remarks.append(
                 f"hold_entropy={self.hold_entropy:g}: the entropy of a rollout of {groups} prompts depends on which "
-                f"they are, and its level is kept only roughly. For {ENOUGH_GROUPS} or more, raise "
+                f"they are, and its level is kept only roughly. Prompts per rollout = per_device_train_batch_size x "
+                f"processes x steps_per_generation / num_generations. For {ENOUGH_GROUPS} or more, raise "
                 "steps_per_generation (with gradient_accumulation_steps) or per_device_train_batch_size."
             )
         if self.max_generated_tokens is not None and self.lr_scheduler_type not in CONSTANT_SCHEDULES:
@@ -145,6 +141,22 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
                     "only the mean of their weights acts."
                 )
         return remarks
+
+    def _take_old_names(self) -> list[str]:
+        """Give each setting the value under its former name. Return a note about each."""
+        notes = []
+        complaints = []
+        for old, new in OLD_NAMES.items():
+            value = getattr(self, old)
+            if value is None:
+                continue
+            if getattr(self, new) not in (None, value):
+                complaints.append(f"{old}={value!r} is the former name of {new}={getattr(self, new)!r}. Leave it out.")
+            notes.append(f"{old} is now called {new}: write {new}={value!r}.")
+            setattr(self, new, value)
+            setattr(self, old, None)
+        refuse(complaints, "SteerGRPOConfig")
+        return notes
 
     # Invalid values.
 
@@ -192,7 +204,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         for name, method in methods.items():
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
             complaints += need_complaints(name, method, self)
-        judges = ("correct_threshold",) if self.dynamic_sampling != "none" else ()
+        judges = ("correct_reward", "correct_threshold") if self.dynamic_sampling != "none" else ()
         complaints += setting_complaints(methods, self, read_elsewhere=judges) + combination_complaints(methods, self)
         return complaints + hold_conflicts(methods, self)
 
@@ -208,21 +220,21 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
             "not written when the first is trained on. Make it a multiple, or use shaping_scope='micro_batch'."
         ]
 
-    def _switch_off_clipping(self, methods: dict[str, type[Shaper]]) -> None:
-        """Switch off TRL's clipping for a method that has its own loss."""
+    def _switch_off_clipping(self, methods: dict[str, type[Shaper]]) -> list[str]:
+        """Switch off TRL's clipping for a method that has its own loss. Return a note about each such method."""
+        notes = []
         for name, method in methods.items():
             # A value that a user set to its default looks like an unset value, so every change is reported.
             changed = {field: value for field, value in method.surrogate.items() if getattr(self, field) != value}
             if changed:
                 changes = [f"{field} from {getattr(self, field)!r} to {value!r}" for field, value in changed.items()]
-                logger.warning(
-                    "%s: it brings a loss of its own, so TRL's settings were changed: %s. Set these values yourself "
-                    "to keep them.",
-                    name,
-                    ", ".join(changes),
+                notes.append(
+                    f"{name}: it brings a loss of its own, so TRL's settings were changed: {', '.join(changes)}. Set "
+                    "these values yourself to keep them."
                 )
             for field, value in changed.items():
                 setattr(self, field, value)
+        return notes
 
 
 allow_texts(name for name, setting in settings_of(SteerGRPOConfig).items() if setting.choices)

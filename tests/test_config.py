@@ -16,7 +16,7 @@ from trl import GRPOConfig, TrlParser
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.functional.stare import STARE_VARIANTS, stare_operations
-from steer_trl.options.base import ShapingConfig, settings_of
+from steer_trl.options.base import OLD_NAMES, ShapingConfig, settings_of
 from steer_trl.shaping import SHAPERS, Rollout, Shaper, act_on_rollouts, make_shapers, shape_rollout
 from steer_trl.shaping.methods import READERS, MethodOptions
 from steer_trl.validation import Refusal
@@ -91,7 +91,7 @@ def test_every_setting_has_a_method_reading_it():
     assert all(READERS[name] for name in own)
     source = {name: inspect.getsource(inspect.getmodule(SHAPERS[name])) for name in SHAPERS}
     for name, readers in READERS.items():
-        if name != "correct_threshold":
+        if name not in ("correct_reward", "correct_threshold"):
             assert any(name in source[reader] for reader in readers), name
 
 
@@ -138,7 +138,9 @@ def test_every_number_has_a_range_in_its_help():
 
 def test_every_setting_of_ours_is_described():
     theirs = {one.name for one in fields(GRPOConfig)}
-    assert {one.name for one in fields(SteerGRPOConfig)} - theirs == settings_of(SteerGRPOConfig).keys() - theirs
+    assert {one.name for one in fields(SteerGRPOConfig)} - theirs - OLD_NAMES.keys() == settings_of(
+        SteerGRPOConfig
+    ).keys() - theirs
 
 
 def test_mistakes_of_a_kind_are_reported_together():

@@ -45,7 +45,8 @@ def test_every_step_of_the_tutorial(tmp_path):
     log = runlog.lines(tmp_path / "runs/none/_logs/metrics.jsonl")
     rewards = [entry["reward"] for entry in log if "reward" in entry]
     printed = [float(text) for text in re.findall(r"'reward': '([\d.]+)'", said)]
-    assert [round(reward, 4) for reward in rewards] == printed  # "the same, to the last digit"
+    # "the same, to the last digit": the run without a method is printed first, and TRL's own last.
+    assert [round(reward, 4) for reward in rewards] == printed[: len(rewards)] == printed[-len(rewards) :]
     run("-m", "steer_trl.cli", *report, folder=tmp_path)
     assert (tmp_path / "report.html").stat().st_size > 1e4
 

@@ -59,6 +59,11 @@ class TrainParser(RecipeParser):
     If the command line replaces the recipe's methods, the recipe's settings for the replaced methods are dropped.
     """
 
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        # Scripts that are read by programs have the dictionaries; a command is read by people.
+        self.set_defaults(terminal_log="lines")
+
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
         """Return the settings of a recipe, except for settings that the methods in `args` leave unused.
 

@@ -23,6 +23,12 @@ The flag is 1 until the function scores a completion, and 0 afterwards.
 """
 
 
+ON_ROLLOUTS = "acts on rollouts: "
+"""Prefix of the facts that name the methods that change the advantages of whole rollouts."""
+IS_TRUNCATED = "sampling is truncated"
+"""The fact that the user has set `top_p`, `top_k` or `min_p`, so that the policies differ on purpose."""
+
+
 def remember_unscored(before: Numbers, line: Mapping[str, Any]) -> dict[str, float]:
     """Return a flag for each reward function in a `line` of the log, under a name that begins with `UNSCORED`.
 
@@ -92,6 +98,40 @@ def read_gradient(log: Numbers) -> RuleReading:
     some_differ = log[names.REWARD_STD] > ALIKE and log.get(names.FRAC_REWARD_ZERO_STD, 0.0) < 0.9
     return {"value": log[names.GRAD_NORM] if some_differ and not are_all_truncated(log) else math.nan}
 
+
+def find_cause(log: Numbers) -> dict[str, str]:
+    """Return the probable cause of a gradient of 0: a method that has set all advantages to 0, or the model."""
+    methods = [name.removeprefix(ON_ROLLOUTS) for name in log if name.startswith(ON_ROLLOUTS)]
+    is_removed = log.get(names.ROLLOUT_ADVANTAGE_LEFT, 1.0) == 0 and log.get(names.ROLLOUT_ADVANTAGE_CHANGE, 0.0) > 0
+    if methods and is_removed:
+        cause = f"{' and '.join(map(repr, methods))} has set all advantages to 0 (rollout_advantage_change)"
+        why = "A method that goes by correctness does so if every completion counts as correct, or none"
+        return {"cause": f"{cause}. {why}: check correct_reward and correct_threshold."}
+    return {
+        "cause": "The parameters may be frozen (an adapter that is not trainable), the completions masked out, or the "
+        "gradients too small for half precision."
+    }
+
+
+def read_sampling(log: Numbers) -> RuleReading:
+    """Return how far the surprisal of the sampled tokens is from the entropy, in nats; 0 within five errors.
+
+    The value is NaN if the user has truncated sampling, which a note at the start of the run explains.
+    """
+    gap = log[names.SAMPLED_AS_SCORED]
+    error = log[names.SAMPLED_ERROR]
+    value = abs(gap) if abs(gap) > ERRORS * error else 0.0
+    return {"value": math.nan if log.get(IS_TRUNCATED, 0.0) == 1 else value, "gap": gap, "error": error}
+
+
+def describe_sampling(log: Numbers) -> dict[str, str]:
+    """Return whether the policy that samples is sharper or flatter than the one that is scored."""
+    is_sharper = log.get(names.SAMPLED_AS_SCORED, 0.0) < 0
+    return {"direction": "below" if is_sharper else "above", "shape": "less" if is_sharper else "more"}
+
+
+ERRORS = 5
+"""The number of standard errors up to which a difference counts as chance."""
 
 LEARNING_RULES = (
     Rule(
@@ -191,8 +231,24 @@ LEARNING_RULES = (
         steps=10,
         read=read_gradient,
         compared="`grad_norm`, where at least a tenth of the groups differ",
-        text="rewards differ within groups, but the norm of the gradient is 0. The parameters may be frozen (an "
-        "adapter that is not trainable), the completions masked out, or the gradients too small for half precision.",
+        find_words=find_cause,
+        text="rewards differ within groups, but the norm of the gradient is 0. {cause}",
+    ),
+    Rule(
+        name="sampled_otherwise",
+        title="The policy that samples is not the policy that is scored",
+        fires=0.02,
+        clears=0.01,
+        steps=0,
+        read=read_sampling,
+        find_words=describe_sampling,
+        compared="size of `sampled_as_scored` if it is beyond five `sampled_as_scored/error`, nats; not if `top_p`, "
+        "`top_k` or `min_p` is set in the configuration",
+        text="the surprisal of the sampled tokens is {value:.3g} nats {direction} the policy's entropy (standard "
+        "error {error:.2g}), so completions are {shape} random than the log says, and ratios and gradients are of "
+        "another policy. Look at generation_kwargs, at the model's generation_config (Transformers takes every value "
+        "from it that TRL leaves unset), at repetition_penalty and dropout, at a chat template or prompt that differs "
+        "between sampling and scoring, and at an engine whose weights or precision differ.",
     ),
     Rule(
         name="no_entropy",

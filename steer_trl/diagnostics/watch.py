@@ -15,8 +15,11 @@ from steer_trl.validation import is_number, read_from_state
 RULES = (*ENTROPY_RULES, *LEARNING_RULES)
 """The rules of all alarms."""
 
-OF_TRAINING = {names.LOSS, names.ENTROPY}
-"""Every log entry of training has at least one of these keys. Transformers logs the loss, and TRL the entropy."""
+OF_TRAINING = {names.LOSS, names.ENTROPY, names.SAMPLED_AS_SCORED}
+"""Every log entry of training has at least one of these keys.
+
+Transformers logs the loss, and TRL the entropy. The third is judged before the first log entry.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,10 @@ class Watch:
     The state of the watch is saved with every checkpoint.
     """
 
-    def __init__(self, rules: Sequence[Rule] = RULES) -> None:
+    def __init__(self, rules: Sequence[Rule] = RULES, facts: Mapping[str, float] | None = None) -> None:
+        """Store the `rules`, and `facts` about the run that its log lacks, which the rules read as numbers."""
         self._rules = rules
+        self._facts = facts or {}
         self._numbers: dict[str, float] = {}
         self._since: dict[str, int] = {}
         self._raised: set[str] = set()
@@ -63,8 +68,9 @@ class Watch:
         return [alarm for alarm in judged if alarm is not None]
 
     def _judge(self, rule: Rule, step: int) -> Alarm | None:
+        numbers = {**self._numbers, **self._facts}
         try:
-            reading = rule.read(self._numbers)
+            reading = rule.read(numbers)
         except KeyError:
             return None
         value = reading["value"]
@@ -77,7 +83,7 @@ class Watch:
         if rule.name in self._raised or step - since < rule.steps:
             return None
         self._raised.add(rule.name)
-        text = rule.text.format(**reading, **rule.find_words(self._numbers))
+        text = rule.text.format(**reading, **rule.find_words(numbers))
         text = text[0].upper() + text[1:]
         return Alarm(step, rule.name, rule.title, text, rule.level, reading)
 

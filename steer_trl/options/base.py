@@ -246,9 +246,23 @@ class ShapingConfig(GRPOConfig):
 
 @dataclass
 class CorrectnessOptions(ShapingConfig):
-    """The threshold for correct completions, used by some methods and by dynamic sampling."""
+    """The settings that decide whether a completion is correct, for some methods and for dynamic sampling."""
 
+    correct_reward: Annotated[
+        str | None,
+        Setting(
+            "Name of the reward function that decides whether a completion is correct. Unset: the only one there is; "
+            "with several, dynamic sampling compares their weighted sum, and methods that need it must be told."
+        ),
+    ] = None
     correct_threshold: Annotated[
         float,
-        Setting("A completion is correct if its reward is above this; 0 fits 0/1 and -1/1.", "(-inf, inf)"),
+        Setting(
+            "A completion is correct if its reward by correct_reward is above this; 0 fits 0/1 and -1/1.",
+            "(-inf, inf)",
+        ),
     ] = 0.0
+
+
+OLD_NAMES = {"dynamic_sampling_reward": "correct_reward"}
+"""Maps each former name of a setting to its present one. A configuration still takes the former name."""

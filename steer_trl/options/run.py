@@ -7,7 +7,7 @@ as many prompts as a rollout trains on. There are at most 10 attempts, and the s
 from dataclasses import dataclass
 from typing import Annotated
 
-from steer_trl.options.base import Setting, ShapingConfig
+from steer_trl.options.base import Setting, ShapingConfig, option
 
 RESAMPLE = {"dynamic_sampling": "resample"}
 
@@ -20,11 +20,12 @@ class RunOptions(ShapingConfig):
     terminal_log: Annotated[
         str,
         Setting(
-            "Each log on the terminal: 'lines' shows what matters in one line; 'dict' everything, as Transformers "
-            "does. Trackers and files have everything either way.",
-            choices=("lines", "dict"),
+            "Each log on the terminal: 'dict' is Transformers' dictionary of everything; 'lines' one line of what "
+            "matters; 'both' the two of them. steer-trl train shows 'lines' unless this is set. Trackers and files "
+            "have everything in any case.",
+            choices=("both", "lines", "dict"),
         ),
-    ] = "lines"
+    ] = "both"
     run_log: Annotated[
         bool,
         Setting("Write every log entry to _logs/metrics.jsonl, which steer-trl report shows; `false` writes none."),
@@ -68,14 +69,7 @@ class SamplingOptions(ShapingConfig):
             choices=("none", "resample"),
         ),
     ] = "none"
-    dynamic_sampling_reward: Annotated[
-        str | None,
-        Setting(
-            "Name of the reward function that decides whether a completion is correct; by default the only one there "
-            "is.",
-            needs=RESAMPLE,
-        ),
-    ] = None
+    dynamic_sampling_reward: str | None = option(None, "Former name of correct_reward.")
     dynamic_sampling_factor: Annotated[
         int,
         Setting(

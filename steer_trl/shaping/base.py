@@ -93,6 +93,8 @@ class Shaper(Generic[Options]):
 
     - `"rewards"`, `"logps"`, `"entropies"`: fields of a [`Rollout`]. `"logps"` and `"entropies"` can cost a forward
       pass per rollout
+    - `"correctness"`: the `deciding_rewards` of a [`Rollout`]. If there are several reward functions, `correct_reward`
+      must name one of them
     - `"all_ranks"`: the [`Rollout`] holds the groups of all ranks, not only those of this rank's completions
     - `"mean_entropy"`: the argument of [`on_rollout`], which can cost a forward pass per rollout
     - `"draws"`, `"sensitivities"`: fields of a [`TokenBatch`]. `"sensitivities"` cost a second pass of the LM head

@@ -111,6 +111,9 @@ class Rollout:
             entropies, nats, under the policy that generated the rollout.
         response_mask (`torch.Tensor` of shape `[N, T]`, *optional*): 1 for every token that the policy generated. It
             includes completions that `mask_truncated_completions` keeps out of the loss; `None` if it equals `mask`.
+        deciding_rewards (`torch.Tensor` of shape `[N]`, *optional*): the rewards that decide whether a completion is
+            correct, which are those of the function `correct_reward` or of the only one; NaN if it did not score the
+            completion. Set if a method's `reads` names `"rewards"` or `"correctness"`.
     """
 
     num_generations: int
@@ -120,6 +123,7 @@ class Rollout:
     logps: Float[Tensor, "N T"] | None = None
     entropies: Float[Tensor, "N T"] | None = None
     response_mask: Shaped[Tensor, "N T"] | None = None
+    deciding_rewards: Float[Tensor, "N"] | None = None
 
     @property
     def responses(self) -> Shaped[Tensor, "N T"]:

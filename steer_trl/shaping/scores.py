@@ -3,6 +3,8 @@
 They find correct completions and standardize values within groups.
 """
 
+from typing import cast
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -11,12 +13,20 @@ from steer_trl.options.base import CorrectnessOptions
 from steer_trl.shaping.batch import Rollout
 
 
-def is_right(rollout: Rollout, args: CorrectnessOptions) -> Bool[Tensor, "N"]:
-    """Return the mask `[N]` of the completions whose reward is above `correct_threshold`.
+def deciding_rewards(rollout: Rollout) -> Float[Tensor, "N"]:
+    """Return the rewards `[N]` that decide whether a completion is correct; NaN for a completion without one.
 
-    It is false for a completion without a reward.
+    A rollout without them has one reward function, whose rewards decide.
     """
-    return rollout.rewards > args.correct_threshold
+    return cast(Tensor, rollout.rewards if rollout.deciding_rewards is None else rollout.deciding_rewards)
+
+
+def is_right(rollout: Rollout, args: CorrectnessOptions) -> Bool[Tensor, "N"]:
+    """Return the mask `[N]` of the completions whose reward by `correct_reward` is above `correct_threshold`.
+
+    It is false for a completion without that reward.
+    """
+    return deciding_rewards(rollout) > args.correct_threshold
 
 
 def standardize(values: Float[Tensor, "N *T"], group_size: int, eps: float) -> Float[Tensor, "N *T"]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from steer_trl.shaping import Rollout, Shaper
+from steer_trl.trainer.correctness import deciding_reward, total_reward
 from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, loss_mask
 from steer_trl.trainer.trl import GRPOTrainer
 
@@ -47,13 +48,15 @@ def whole_groups(
         # The mask is converted so that only one byte per token is gathered.
         return fetch(loss_mask(inputs).to(torch.uint8)).bool()
 
+    reads_rewards = bool({"rewards", "correctness"} & reads)
     # `rewards_per_function` has the rewards of all ranks.
     rows = slice(None) if sees_all else own
     groups = Rollout(
         num_generations=size,
         mask=fetch_mask(rollout),
         advantages=fetch(rollout["advantages"].unsqueeze(1)),
-        rewards=total_reward(trainer, rewards_per_function[rows]) if "rewards" in reads else None,
+        rewards=total_reward(trainer, rewards_per_function[rows]) if reads_rewards else None,
+        deciding_rewards=deciding_reward(trainer, rewards_per_function[rows]) if reads_rewards else None,
         logps=fetch(compared[OLD_LOGPS]) if "logps" in reads else None,
         entropies=fetch(compared[OLD_ENTROPIES]) if "entropies" in reads else None,
         response_mask=fetch_mask(compared) if compared is not rollout else None,
@@ -66,13 +69,3 @@ def own_rows(trainer: GRPOTrainer, rollout: dict[str, Any]) -> Tensor:
     count = len(rollout["completion_ids"])
     device = rollout["completion_ids"].device
     return torch.arange(count, device=device) + trainer.accelerator.process_index * count
-
-
-def total_reward(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tensor:
-    """Return TRL's weighted sum of rewards for each of N completions.
-
-    The sum is NaN if no function could score a completion.
-    """
-    weights = trainer.reward_weights.to(rewards_per_function.device)
-    total = (rewards_per_function * weights).nansum(dim=1)
-    return torch.where(rewards_per_function.isnan().all(dim=1), torch.nan, total)

@@ -5,19 +5,21 @@ from typing import Any
 from transformers import TrainerCallback
 
 from steer_trl.callbacks.alarms import Alarms
-from steer_trl.callbacks.remarks import remark_other_policies
+from steer_trl.callbacks.remarks import remark_other_policies, truncation
 from steer_trl.callbacks.run_log import RunLog, is_at_its_end
 from steer_trl.config import SteerGRPOConfig
+from steer_trl.diagnostics.learning_rules import IS_TRUNCATED, ON_ROLLOUTS
 from steer_trl.diagnostics.watch import Watch
 from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.entropy.start import StartEntropy, first_rollouts
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.shaping import make_shapers
+from steer_trl.shaping.base import ROLLOUT_HOOKS
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
 from steer_trl.trainer.checkpoint import Checkpoints
-from steer_trl.trainer.checks.preflight import check_compiled, check_tokenizer_of
+from steer_trl.trainer.checks.preflight import check_compiled, check_correctness_of, check_tokenizer_of
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.checks.updates import UpdateWatch, check_trainable
 from steer_trl.trainer.contract import check_attributes
@@ -28,6 +30,7 @@ from steer_trl.trainer.generation.switch import Generation
 from steer_trl.trainer.held_run import HeldRun
 from steer_trl.trainer.ordering import Ordering
 from steer_trl.trainer.rollout import RolloutShaping
+from steer_trl.trainer.sampled import SampledAsScored
 from steer_trl.trainer.sampling.resample import Resampling
 from steer_trl.trainer.step import OptimizerStep
 from steer_trl.trainer.tokens.samples import TokenLog
@@ -71,7 +74,8 @@ class Shaping:
         self.step = OptimizerStep(
             trainer, self.shapers, self.hold, self.rollouts, self.tokens, self.tripwire, is_compiled
         )
-        self.alarms = Alarms(Watch())
+        self.alarms = Alarms(Watch(facts=self._find_facts(args)))
+        self.sampled = SampledAsScored(trainer, self.alarms)
         self.cards = ModelCards(trainer, self.shapers, benchmarks, self.tags)
         self.benchmarks = BenchmarkRuns(trainer, benchmarks, beside_rewards=eval_dataset is not None)
         stateful: dict[str, Any] = {"start_entropy": self.start, **self.shapers}
@@ -80,6 +84,12 @@ class Shaping:
             stateful[self.hold.name] = self.hold
         stateful |= {"alarms": self.alarms.watch, "generated": self.generated}
         self.checkpoints = Checkpoints(trainer, stateful, self.resampling)
+
+    def _find_facts(self, args: SteerGRPOConfig) -> dict[str, float]:
+        """Return facts that alarms read and the log lacks, as numbers by name."""
+        methods = [name for name, shaper in self.shapers.items() if shaper.overrides(*ROLLOUT_HOOKS)]
+        facts = {ON_ROLLOUTS + name: 1.0 for name in methods}
+        return facts | ({IS_TRUNCATED: 1.0} if truncation(args) is not None else {})
 
     def attach(self) -> None:
         """Check the constructed trainer, and register the callbacks.
@@ -90,10 +100,12 @@ class Shaping:
         args = trainer.args
         check_attributes(trainer)
         check_tokenizer_of(trainer)
+        check_correctness_of(trainer)
         if trainer.is_world_process_zero():
             remark_other_policies(args, trainer.model)
-        if args.terminal_log == "lines":
-            show_lines(trainer)
+            self.rollouts.correctness.remark_ignored()
+        if args.terminal_log != "dict":
+            show_lines(trainer, with_dictionary=args.terminal_log == "both")
         # The path of the target must be known before a checkpoint is loaded.
         parts: list[TrainerCallback] = [] if self.hold is None else [HeldRun(trainer, self.hold)]
         parts += [self.checkpoints, self.tripwire, self.generated]
@@ -115,6 +127,7 @@ class Shaping:
         self.ordering.begin_training()
         self.step.begin_training()
         self.generated.begin(checkpoint)
+        self.sampled.begin_training()
 
     def place(self, epoch: int, batch: int) -> tuple[int, int]:
         """Return the epoch and batch to start from. If the run is finished, they are past its end."""

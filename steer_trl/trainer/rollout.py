@@ -21,6 +21,7 @@ from steer_trl.entropy.start import StartEntropy
 from steer_trl.randomness import keep_random_state
 from steer_trl.shaping import Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.trainer.checks.tripwire import check_score
+from steer_trl.trainer.correctness import CorrectnessRemarks
 from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
@@ -53,6 +54,7 @@ class RolloutShaping:
         self._hold = hold
         self._generated = generated
         self._forward = forward
+        self.correctness = CorrectnessRemarks(trainer, shapers)
         self._passes: list[Score] = []
         self._written: dict[str, list[list[int]]] = {}
 
@@ -117,6 +119,7 @@ class RolloutShaping:
             self._update_controllers(self.log_entropy(score.entropies, loss_mask(rollout)))
         if any("draws" in shaper.reads for shaper in self._shapers.values()):
             rollout[ROWS] = own_rows(self._trainer, rollout)
+        self.correctness.read(self.rewards_per_function)
         if acting:
             groups, own = whole_groups(self._trainer, acting, rollout, compared, self.rewards_per_function)
             before = rollout["advantages"]
@@ -181,10 +184,15 @@ class RolloutShaping:
         return rollout | {name: pad(mask, pad_to_multiple_of=multiple) for name, mask in rows.items()}
 
     def _log_change(self, before: Tensor, after: Tensor, mask: Tensor) -> None:
-        """Log how much the methods changed the advantages `[B]` or `[B, T]`, as a mean over the tokens in `mask`."""
-        change = (after.view(len(before), -1) - before.unsqueeze(1)).abs()
-        mean = masked_mean_over_ranks(self._trainer.accelerator, change.expand_as(mask), mask)
-        append_to_log(self._trainer, {"rollout_advantage_change": mean})
+        """Log how much the methods changed the advantages `[B]` or `[B, T]`, and how many are not 0, over `mask`."""
+        accelerator = self._trainer.accelerator
+        rows = after.view(len(before), -1)
+        change = (rows - before.unsqueeze(1)).abs()
+        metrics = {
+            "rollout_advantage_change": masked_mean_over_ranks(accelerator, change.expand_as(mask), mask),
+            "rollout_advantage_left": masked_mean_over_ranks(accelerator, (rows != 0).expand_as(mask), mask),
+        }
+        append_to_log(self._trainer, metrics)
 
     def _show(self, advantages: Tensor, written: Tensor) -> None:
         """Put the advantages `[B]` or `[B, T]` into TRL's table of completions (`log_completions`). Collective.

@@ -153,6 +153,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         else:
             generated = super()._generate(prompts)
             self.shaping.generated.count(generated)
+            self.shaping.sampled.measure(generated)
             if resampling is not None:
                 resampling.end_attempt(prompts, generated, super()._calculate_rewards)
         self.shaping.rollouts.keep_written(generated)

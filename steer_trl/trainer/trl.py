@@ -6,7 +6,8 @@ module uses TRL's private names, except that `trainer.py` overrides some of TRL'
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
@@ -130,10 +131,14 @@ def set_entropy_bonus(trainer: GRPOTrainer, coefficient: float) -> None:
 
 
 def append_to_log(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
-    """Append each of the `metrics` to the training log, or to the evaluation log during an evaluation."""
+    """Append each of the `metrics` to the training log, or to the evaluation log during an evaluation.
+
+    A value that is not finite is left out. TRL would log `None` for it, and scripts that format numbers would fail.
+    """
     mode = "train" if trainer.model.training else "eval"
     for key, value in metrics.items():
-        trainer._metrics[mode][key].append(value)
+        if math.isfinite(value):
+            trainer._metrics[mode][key].append(value)
 
 
 def log_total(trainer: GRPOTrainer, totals: "Mapping[str, float]") -> None:
@@ -143,7 +148,7 @@ def log_total(trainer: GRPOTrainer, totals: "Mapping[str, float]") -> None:
 
 
 def replace_last(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
-    """Replace the last values that TRL logged under the keys of `metrics`."""
+    """Replace the last values that TRL logged under the keys of `metrics`. Raises `KeyError` for a key without any."""
     # TRL's log adds missing keys by itself. In a plain dictionary, a missing key raises an error.
     log = dict(trainer._metrics["train"])
     for key, value in metrics.items():
@@ -156,6 +161,16 @@ def replace_column(trainer: GRPOTrainer, column: str, values: Sequence[float]) -
     for _ in values:
         table.pop()
     table.extend(values)
+
+
+def remove_last(trainer: GRPOTrainer, keys: Iterable[str]) -> None:
+    """Remove the last value that TRL logged under each of the `keys`. Raises `KeyError` for a key without any."""
+    log = trainer._metrics["train"]
+    for key in keys:
+        dict(log)[key].pop()
+        # TRL logs `None` for a key without values.
+        if not log[key]:
+            del log[key]
 
 
 def extra_columns(trainer: GRPOTrainer) -> dict[str, list[Any]]:
@@ -174,6 +189,15 @@ def tokenizer_of(trainer: GRPOTrainer) -> PreTrainedTokenizerBase:
 def forward(trainer: GRPOTrainer, *args: Any, **inputs: Any) -> tuple[Tensor, Tensor, Any]:
     """Run TRL's own forward pass. Return log-probabilities and entropies `[B, T]`, and the auxiliary loss."""
     return GRPOTrainer._get_per_token_logps_and_entropies(trainer, *args, **inputs)
+
+
+def score_tokens(trainer: GRPOTrainer, **inputs: Any) -> tuple[Tensor, Tensor]:
+    """Run the trainer's own forward pass, as its class defines it. Return log-probabilities and entropies `[B, T]`."""
+    size = trainer.args.per_device_train_batch_size
+    forward_pass = trainer._get_per_token_logps_and_entropies
+    logps, entropies, *_ = forward_pass(trainer.model, **inputs, batch_size=size, compute_entropy=True)
+    assert entropies is not None
+    return logps, entropies
 
 
 def draw(trainer: GRPOTrainer, prompts: Sequence[Any]) -> list[list[int]]:

@@ -12,7 +12,7 @@ from trl import GRPOConfig
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.recipe_files import load_recipe
-from steer_trl.diagnostics.learning_rules import LEARNING_RULES
+from steer_trl.diagnostics.learning_rules import IS_TRUNCATED, LEARNING_RULES, ON_ROLLOUTS
 from steer_trl.diagnostics.rules import Rule, read_key
 from steer_trl.diagnostics.watch import RULES, Watch
 
@@ -23,6 +23,7 @@ HEALTHY |= {"stare/gate": 1.0, "stare/target_entropy": 0.45, "stare/saturated": 
 HEALTHY |= {"hold_entropy/target": 0.5, "hold_entropy/reference": 0.5, "hold_entropy/out_of_reach": 0.0}
 HEALTHY |= {"completions/clipped_ratio": 0.1, "frac_reward_zero_std": 0.3, "math_reward/unanswered": 0.1}
 HEALTHY |= {"reward": 0.4, "reward_std": 0.5, "rewards/right/mean": 0.3, "rewards/right/std": 0.4}
+HEALTHY |= {"sampled_as_scored": 0.005, "sampled_as_scored/error": 0.003}
 HEALTHY |= {"rewards/form/mean": 0.1, "rewards/form/std": 0.1}
 SICK = {
     "collapse": {"entropy": 0.2},
@@ -39,6 +40,7 @@ SICK = {
     "one_reward": {"reward_std": 1e-8, "frac_reward_zero_std": 1.0},
     "no_advantage": {"frac_reward_zero_std": 1.0},
     "no_gradient": {"grad_norm": 0.0},
+    "sampled_otherwise": {"sampled_as_scored": -0.05},
 }
 FROM_THE_START = {
     "unscored": {"rewards/form/mean": None, "rewards/form/std": None},
@@ -114,6 +116,27 @@ def test_the_text_has_numbers_and_remedy(rule):
     assert "{" not in alarm.text.replace("\\boxed{}", "") and ("'form'" in alarm.text) == (rule.name == "unscored")
     assert all(isinstance(value, float) and math.isfinite(value) for value in alarm.numbers.values())
     assert len(alarm.title) < 64  # as Weights & Biases wants it
+
+
+def test_a_difference_within_five_errors_is_chance():
+    for gap, error, facts, alarms in [
+        (-0.03, 0.0061, {}, []),
+        (-0.03, 0.0059, {}, ["sampled_otherwise"]),
+        (0.03, 0.0059, {}, ["sampled_otherwise"]),
+        (0.019, 0.001, {}, []),
+        (-0.9, 0.001, {IS_TRUNCATED: 1.0}, []),
+    ]:
+        line = {"sampled_as_scored": gap, "sampled_as_scored/error": error}
+        assert [name for _, name in said(Watch(facts=facts), [line])] == alarms
+
+
+def test_no_gradient_names_methods_that_removed_advantages():
+    line = HEALTHY | {"grad_norm": 0.0, "rollout_advantage_change": 0.8}
+    for left, is_named in ((0.0, True), (0.3, False)):
+        watch = Watch([BY_NAME["no_gradient"]], {ON_ROLLOUTS + "f_grpo": 1.0})
+        lines = [line | {"rollout_advantage_left": left}] * 20
+        (alarm,) = [alarm for step, entry in enumerate(lines) for alarm in watch.read_entry(step, entry)]
+        assert ("'f_grpo'" in alarm.text) == is_named
 
 
 def test_a_target_is_what_the_run_should_hold():

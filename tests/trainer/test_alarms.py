@@ -21,7 +21,8 @@ STARE, SLOW = {"advantage_shaping": "stare"}, {"learning_rate": 1e-4}
 RUNS = {
     "healthy": STARE | SLOW | {"stare_target_entropy": 3.0, "max_steps": 22},
     "collapse": {"advantage_shaping": "none", "max_steps": 30},
-    "explosion": STARE
+    # Its completions are written by hand, and not what this policy would say.
+    "explosion sampled_otherwise": STARE
     | {"stare_gate": "none", "stare_amplify": 20.0, "max_steps": 30, "learning_rate": 2e-3}
     | {"per_device_train_batch_size": 16, "num_generations": 2},
     "idle": SLOW | {"steer_lambda_min": 0.999, "max_steps": 22},
@@ -42,7 +43,7 @@ def watched(make_trainer, tokenizer):
 
     def make(name, **others):
         model = others.pop("model", None) or tiny_qwen2(tokenizer)
-        if name == "explosion":  # a policy that is sure of itself
+        if name.startswith("explosion"):  # a policy that is sure of itself
             model.model.norm.weight.data *= 30
         arguments = {"reward_funcs": nothing if name == "one_reward" else ones, "rollout_func": written}
         arguments |= {"optimizers": others.pop("optimizers")} if "optimizers" in others else {}

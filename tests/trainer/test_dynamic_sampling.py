@@ -132,9 +132,9 @@ class TestResample:
 
     def test_correctness_decides_not_the_shaped_reward(self, run):
         rewards = [is_correct, brevity]
-        trainer = run(40, rewards=rewards, **RESAMPLE, dynamic_sampling_reward="is_correct")
+        trainer = run(40, rewards=rewards, **RESAMPLE, correct_reward="is_correct")
         assert trained_on(trainer) == [in_fours([0, 2, 4, 6]), in_fours([8, 10, 12, 14])]
-        other = run(40, rewards=rewards, **RESAMPLE, dynamic_sampling_reward="brevity")
+        other = run(40, rewards=rewards, **RESAMPLE, correct_reward="brevity")
         assert trained_on(other) == [in_fours([0, 1, 2, 3]), in_fours([4, 5, 6, 7])]
 
     def test_evaluation_is_left_alone(self, run, train):
@@ -353,16 +353,15 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("switch", "arguments", "message"),
         [
-            (RESAMPLE, {"reward_funcs": [is_correct, brevity]}, "dynamic_sampling_reward=None must be the name"),
             (
-                RESAMPLE | {"dynamic_sampling_reward": "correct"},
+                RESAMPLE | {"correct_reward": "correct"},
                 {"reward_funcs": [is_correct, brevity]},
-                r"dynamic_sampling_reward='correct' must be .*\['is_correct', 'brevity'\]",
+                r"correct_reward='correct' must be .*\['is_correct', 'brevity'\]",
             ),
             (RESAMPLE, {"train_dataset": numbered(8).to_iterable_dataset()}, "with a streamed train_dataset"),
             (RESAMPLE, {"environment_factory": dict}, "cannot be combined with environment_factory"),
         ],
-        ids=["several", "unknown", "streamed", "environment"],
+        ids=["unknown", "streamed", "environment"],
     )
     def test_of_the_trainer(self, make_trainer, switch, arguments, message):
         with pytest.raises(ValueError, match=message):

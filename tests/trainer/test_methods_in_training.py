@@ -43,7 +43,7 @@ def test_rewards_that_the_method_would_ignore_are_refused(train, name):
 
 
 def test_weighted_and_missing_rewards(train):
-    """Two functions with weights, one of which passes on some completions; where both pass, the advantage is 0."""
+    """Two functions with weights; the first decides, and where it passes, the advantage is 0."""
 
     def first(completions, **_):
         return [None if i % 4 == 3 else float(len(text)) for i, text in enumerate(completions)]
@@ -52,11 +52,11 @@ def test_weighted_and_missing_rewards(train):
         return [None if i % 4 == 3 or i % 2 else 1.0 for i, _ in enumerate(completions)]
 
     fields = settings("w_reinforce") | {"correct_threshold": 2.0, "reward_weights": [1.0, 3.0], "max_steps": 1}
+    fields["correct_reward"] = "first"
     trainer = train(Watching, **fields, trainer_arguments={"reward_funcs": [first, second]})
     (rollout,) = trainer.written
     lengths = torch.tensor(list(trainer._logs["rewards"]["first"]))
-    bonus = torch.tensor([3.0, 0.0, 3.0, 0.0] * 2)
-    expected = torch.where(lengths.nan_to_num() + bonus > 2, 0.1, -1.0)
+    expected = torch.where(lengths.nan_to_num() > 2, 0.1, -1.0)
     expected[3::4] = 0
     assert torch.equal(rollout["advantages"], expected)
 

@@ -93,7 +93,8 @@ class TestInTraining:
         trainer = make_trainer(SteerGRPOTrainer, max_steps=2, disable_tqdm=True, **OPEN_STARE)
         trainer.add_callback(PrinterCallback if quiet else ProgressCallback)  # the fixture has removed the first
         show_lines(trainer)
-        assert kinds(trainer).count(StepLines) == 1 and (StepProgress in kinds(trainer)) != quiet
+        assert kinds(trainer).count(StepLines if quiet else StepProgress) == 1
+        assert (StepLines if not quiet else StepProgress) not in kinds(trainer)
         trainer.train()
         captured = capsys.readouterr()
         lines = [line.strip() for line in captured.out.replace("\r", "\n").splitlines() if line.strip()]
@@ -114,6 +115,27 @@ class TestInTraining:
         assert {NotebookProgressCallback, Mine} <= set(kinds(trainer))
         trainer = make_trainer(SteerGRPOTrainer, disable_tqdm=False, terminal_log="dict")
         assert ProgressCallback in kinds(trainer) and StepProgress not in kinds(trainer)
+
+
+@pytest.mark.parametrize("disable_tqdm", [True, False])
+def test_transformers_dictionaries_stay_beside_our_lines(make_trainer, capsys, disable_tqdm):
+    """What people search in the logs of a queue. What silences Transformers' output silences ours."""
+    theirs = PrinterCallback if disable_tqdm else ProgressCallback
+
+    def said(**fields):
+        trainer = make_trainer(SteerGRPOTrainer, max_steps=1, disable_tqdm=disable_tqdm, **fields)
+        if disable_tqdm:  # the fixture has removed it
+            trainer.add_callback(PrinterCallback)
+            show_lines(trainer, with_dictionary=True)
+        if "silent" in str(fields):
+            trainer.remove_callback(theirs)
+        trainer.train()
+        return capsys.readouterr().out
+
+    text = said()
+    assert "{'loss': " in text and "step 1/1  reward" in text
+    text = said(run_name="silent")
+    assert "{'loss': " not in text and "step 1/1" not in text
 
 
 def test_a_run_states_its_settings_first(tmp_path):

@@ -22,6 +22,8 @@ The first is the mean entropy of whole rollouts, before any update with them. Th
 tokens in the loss.
 """
 START_ENTROPY = "rollout_entropy/start"
+SAMPLED_AS_SCORED = "sampled_as_scored"
+SAMPLED_ERROR = "sampled_as_scored/error"
 
 WEIGHT_MEAN = "shaping/weight_mean"
 WEIGHT_MIN = "shaping/weight_min"
@@ -29,6 +31,7 @@ WEIGHT_MAX = "shaping/weight_max"
 SHARE_CHANGED = "shaping/share_changed"
 RELATIVE_CHANGE = "shaping/relative_change"
 ROLLOUT_ADVANTAGE_CHANGE = "rollout_advantage_change"
+ROLLOUT_ADVANTAGE_LEFT = "rollout_advantage_left"
 
 GATE = "stare/gate"
 STARE_TARGET = "stare/target_entropy"

@@ -28,7 +28,7 @@ from steer_trl.options.base import CorrectnessOptions, Setting
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.scores import is_right
+from steer_trl.shaping.scores import deciding_rewards, is_right
 
 Options = TypeVar("Options", bound=CorrectnessOptions)
 
@@ -39,28 +39,29 @@ class ByDifficulty(Shaper[Options]):
     These methods read the rewards of whole groups and no log-probabilities.
     """
 
-    reads = ("rewards",)
+    reads = ("rewards", "correctness")
     per_token = False
 
     def find_correct(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return a tensor `[N]`: 1 for correct, 0 for incorrect and NaN for unscored completions."""
-        return torch.where(rollout.rewards.isnan(), torch.nan, is_right(rollout, self.args).float())
+        return is_right(rollout, self.args).float().masked_fill(deciding_rewards(rollout).isnan(), torch.nan)
 
     def find_only_correct(self, rollout: Rollout, name: str) -> Float[Tensor, "N"]:
         """Return the result of [`find_correct`], after checking the rewards.
 
-        Raises `ValueError` if the rewards have more than two values, or if two values are both correct or both
-        incorrect.
+        Raises `ValueError` if the rewards of the correct completions differ, or those of the incorrect ones.
         """
-        values = rollout.rewards[~rollout.rewards.isnan()].unique()
-        threshold = self.args.correct_threshold
-        if len(values) > 2 or (len(values) == 2 and not values[0] <= threshold < values[1]):
+        correct = self.find_correct(rollout)
+        of_each = [rollout.rewards[correct == outcome].unique() for outcome in (0, 1)]
+        if max(map(len, of_each)) > 1:
+            values = torch.cat(of_each).unique()
             seen = ", ".join(f"{value:g}" for value in values[:5].tolist()) + ", ..." * (len(values) > 5)
+            threshold = self.args.correct_threshold
             raise InvalidValueError(
                 f"{name!r} needs rewards of two values, one above correct_threshold={threshold:g}, and got {seen}: "
                 "all else would be ignored. Give one reward function of two values, or use 'f_grpo'."
             )
-        return self.find_correct(rollout)
+        return correct
 
 
 class MaxRL(ByDifficulty[CorrectnessOptions]):

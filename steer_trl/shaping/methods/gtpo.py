@@ -32,7 +32,7 @@ from steer_trl.options.base import CorrectnessOptions, Setting
 from steer_trl.options.needs import OWN_ADVANTAGES, SIGNS, UNCLIPPED
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
-from steer_trl.shaping.scores import is_right, standardize
+from steer_trl.shaping.scores import deciding_rewards, is_right, standardize
 
 EPS = 1e-8
 EPSILON_LOW, EPSILON_HIGH = 0.2, 0.28
@@ -52,7 +52,7 @@ class ByEntropy(Shaper[GtpoOptions]):
 
     options = GtpoOptions
     paper = PAPERS["2508.04349"]
-    reads = ("rewards", "entropies")
+    reads = ("rewards", "correctness", "entropies")
 
 
 class Gtpo(ByEntropy):
@@ -62,7 +62,7 @@ class Gtpo(ByEntropy):
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N T"]:
         """Return advantages `[N, T]`; 0 where the reward is missing."""
-        counted = rollout.responses.bool() & ~rollout.rewards.isnan().unsqueeze(1)
+        counted = rollout.responses.bool() & ~deciding_rewards(rollout).isnan().unsqueeze(1)
         rewards = torch.where(counted, self.shaped_rewards(rollout), torch.nan)
         return standardize(rewards, rollout.num_generations, EPS)
 
@@ -74,7 +74,7 @@ class Gtpo(ByEntropy):
         known = rollout.entropies.isfinite()
         entropies = torch.where(known, rollout.entropies.float(), 1.0)
         right = is_right(rollout, self.args).unsqueeze(1)
-        alive = rollout.responses.bool() & known & ~rollout.rewards.isnan().unsqueeze(1)
+        alive = rollout.responses.bool() & known & ~deciding_rewards(rollout).isnan().unsqueeze(1)
         rewards = rollout.rewards.nan_to_num(0.0).unsqueeze(1)
         a = self.args.gtpo_entropy_weight
         size = rollout.num_generations
@@ -93,8 +93,8 @@ class GrpoS(ByEntropy):
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the advantage of each completion; 0 if its reward is missing or it has no tokens."""
         entropy = rollout.mean_of_tokens(rollout.entropies)
-        rewards = torch.where(entropy.isnan(), torch.nan, rollout.rewards)
-        scored = ~rewards.isnan()
+        scored = ~entropy.isnan() & ~deciding_rewards(rollout).isnan()
+        rewards = torch.where(scored, rollout.rewards, torch.nan)
         right = is_right(rollout, self.args)
         a = self.args.gtpo_entropy_weight
         size = rollout.num_generations

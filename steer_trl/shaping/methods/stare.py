@@ -8,8 +8,6 @@ Use STARE to hold the entropy at a level, and STEER if you do not know a good le
 known only after its first rollouts, so the target may be a multiple of the first rollout's entropy.
 """
 
-import logging
-import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -26,8 +24,6 @@ from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.shaping.base import PAPERS, Control, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
 from steer_trl.validation import as_tuple, check_interval, read_from_state
-
-logger = logging.getLogger(__name__)
 
 AMPLIFYING = tuple(name for name in NAMES if any("amplify" in one for one in stare_operations(name)))
 ATTENUATING = tuple(name for name in NAMES if any("attenuate" in one for one in stare_operations(name)))
@@ -139,10 +135,6 @@ class Stare(Shaper[StareOptions]):
         # Only one rollout determines the initial entropy, because the gate must be set before the first update.
         self.start = StartEntropy(1)
         self.operations = stare_operations(args.stare_variant)
-        if {"O2", "O3"} & set(as_tuple(args.stare_variant)):
-            logger.warning(
-                "O2 is attenuate_low_positive and O3 is amplify_low_negative here. Public sources disagree."
-            )
         # The mean entropy is needed only if tokens are selected, and their factor W or M differs from 1 or can change.
         moves = args.stare_adaptive and args.stare_step > 0
         compares = moves or args.stare_target_entropy_unit == "initial" or args.stare_gate == "batch"
@@ -175,6 +167,13 @@ class Stare(Shaper[StareOptions]):
                 "would switch off what holds the entropy. Leave stare_gate unset."
             )
         return complaints
+
+    @classmethod
+    def remarks(cls, args: StareOptions) -> list[str]:
+        """Return a warning about the two variants that public sources name differently."""
+        if not {"O2", "O3"} & set(as_tuple(args.stare_variant)):
+            return []
+        return ["O2 is attenuate_low_positive and O3 is amplify_low_negative here. Public sources disagree."]
 
     @property
     def strength(self) -> float:
@@ -246,20 +245,20 @@ class Stare(Shaper[StareOptions]):
     def metrics(self) -> dict[str, float]:
         """Return the gate, the factors W and M, the target, and whether adaptive factors are at their bounds.
 
-        The target is in nats per token. The gate is NaN unless the whole rollout has one gate. The target is NaN if it
-        is unknown or not used.
+        The target is in nats per token, and left out if it is unknown or not used. The gate is left out unless the
+        whole rollout has one gate.
         """
         controller = self.controller
         waits = self.args.stare_target_entropy_unit == "initial" and self.start.value is None
-        is_idle = self.args.stare_gate == "none"
-        schedule = {"stare/saturated": float(self._is_saturated())} if self.args.stare_adaptive else {}
-        return schedule | {
-            # Other gates differ between completions or tokens, so no single number can be logged.
-            "stare/gate": float(controller.gate) if self.args.stare_gate == "batch" else math.nan,
-            "stare/amplify": controller.amplify,
-            "stare/attenuate": controller.attenuate,
-            "stare/target_entropy": math.nan if waits or is_idle else controller.target_entropy,
-        }
+        metrics = {"stare/amplify": controller.amplify, "stare/attenuate": controller.attenuate}
+        # Other gates differ between completions or tokens, so no single number can be logged.
+        if self.args.stare_gate == "batch":
+            metrics["stare/gate"] = float(controller.gate)
+        if self.args.stare_gate != "none" and not waits:
+            metrics["stare/target_entropy"] = controller.target_entropy
+        if self.args.stare_adaptive:
+            metrics["stare/saturated"] = float(self._is_saturated())
+        return metrics
 
     def _is_saturated(self) -> bool:
         """Return whether every factor that the operations use is at its bound."""

@@ -1,12 +1,13 @@
 """The unlikeliness reward, arXiv 2506.02355: a correct answer is worth less, the likelier it was.
 
-    R'_i = R_i (1 - beta rank_i / G) for R_i > 0,   A_hat = (R' - mean) / (std + 1e-6)   over the group
+    R'_i = R_i (1 - beta rank_i / G) if correct,   A_hat = (R' - mean) / (std + 1e-6)   over the group
 
 G is the number of completions in a group. Rank 0 is the least likely completion, by the mean log-probability of its
 tokens under the policy that generated it. The ranks follow the released code. The paper counts from the other end,
-which differs by 1 / G. Rewards of 0 and below do not change, so with rewards of 1 and -1 a likely incorrect answer
-keeps its -1. A group whose completions are all correct carries a learning signal, which is the purpose of the method.
-Use the unlikeliness reward if pass@k matters. The authors train with G = 32.
+which differs by 1 / G. The authors soften every reward above 0, which is the default of `correct_threshold`. Other
+rewards do not change, so with rewards of 1 and -1 a likely incorrect answer keeps its -1. A group whose completions
+are all correct carries a learning signal, which is the purpose of the method. Use the unlikeliness reward if pass@k
+matters. The authors train with G = 32.
 """
 
 from dataclasses import dataclass
@@ -16,15 +17,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import Setting, ShapingConfig
+from steer_trl.options.base import CorrectnessOptions, Setting
 from steer_trl.options.needs import OWN_ADVANTAGES
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.scores import standardize
+from steer_trl.shaping.scores import is_right, standardize
 
 
 @dataclass
-class UnlikelihoodOptions(ShapingConfig):
+class UnlikelihoodOptions(CorrectnessOptions):
     """Settings of `"unlikelihood"`."""
 
     unlikelihood_beta: Annotated[
@@ -37,7 +38,7 @@ class Unlikelihood(Shaper[UnlikelihoodOptions]):
 
     options = UnlikelihoodOptions
     paper = PAPERS["2506.02355"]
-    reads = ("rewards", "logps")
+    reads = ("rewards", "correctness", "logps")
     per_token = False
     needs = OWN_ADVANTAGES
 
@@ -50,5 +51,5 @@ class Unlikelihood(Shaper[UnlikelihoodOptions]):
         order = likelihood.view(-1, group_size).argsort(dim=1, stable=True)
         rank = order.argsort(dim=1).flatten()
         softened = rollout.rewards * (1 - self.args.unlikelihood_beta * rank / group_size)
-        rewards = torch.where(rollout.rewards > 0, softened, rollout.rewards)
+        rewards = torch.where(is_right(rollout, self.args), softened, rollout.rewards)
         return standardize(rewards, group_size, eps=1e-6)

@@ -22,7 +22,7 @@ from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.options.trl import TOKEN_MEAN_LOSSES
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.scores import is_right
+from steer_trl.shaping.scores import deciding_rewards, is_right
 
 
 @dataclass
@@ -39,7 +39,7 @@ class WReinforce(Shaper[WReinforceOptions]):
 
     options: ClassVar[type[CorrectnessOptions]] = WReinforceOptions
     paper = PAPERS["2506.01347"]
-    reads: tuple[str, ...] = ("rewards",)
+    reads: tuple[str, ...] = ("correctness",)
     per_token = False
     needs = OWN_OR_UNSCALED_ADVANTAGES
     keeps: ClassVar[tuple[bool, ...]] = (True, False)
@@ -51,7 +51,7 @@ class WReinforce(Shaper[WReinforceOptions]):
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the advantage of each completion; 0 if it is dropped or its reward is missing."""
-        scored = ~rollout.rewards.isnan()
+        scored = ~deciding_rewards(rollout).isnan()
         right = is_right(rollout, self.args)
         kept = scored & torch.stack([right == outcome for outcome in self.keeps]).any(0)
         trained = rollout.mask.float().sum(1)
@@ -67,7 +67,7 @@ class Psr(WReinforce):
 
     options = CorrectnessOptions
     # The factor all / kept is computed over the completions of all ranks.
-    reads = ("rewards", "all_ranks")
+    reads = ("correctness", "all_ranks")
     keeps = (True,)
     positive = 1.0
 
@@ -76,5 +76,5 @@ class Nsr(WReinforce):
     """Negative sample reinforcement, which drops correct answers."""
 
     options = CorrectnessOptions
-    reads = ("rewards", "all_ranks")
+    reads = ("correctness", "all_ranks")
     keeps = (False,)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tqdm import tqdm
-from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerControl, TrainerState
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics.keys import names
@@ -98,42 +98,48 @@ class LogFormatter:
         return ", ".join(parts)
 
 
-class StepLines(PrinterCallback):
-    """Prints a line per log entry, above the progress bar if there is one."""
+class _Lines(TrainerCallback):
+    """Prints a line per log entry, and the dictionary of the callback that it is combined with if that is wanted."""
 
-    def __init__(self) -> None:
+    def __init__(self, with_dictionary: bool = False) -> None:
+        super().__init__()
         self._formatter = LogFormatter()
+        self._with_dictionary = with_dictionary
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Print the header."""
+        super().on_train_begin(args, state, control, **kwargs)
         if state.is_world_process_zero:
             _print(self._formatter.begin(args, state))
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
-        """Print the line of a log entry."""
+        """Print the dictionary if it is wanted, and the line."""
+        if self._with_dictionary:
+            # Transformers' display takes `total_flos` out of what it is given.
+            super().on_log(args, state, control, logs=dict(logs or {}), **kwargs)
         if logs and state.is_world_process_zero:
             _print(self._formatter.line(logs, state))
 
 
-class StepProgress(ProgressCallback):
-    """Transformers' progress bar without its dictionaries."""
-
-    def on_log(self, *args: Any, **kwargs: Any) -> None:
-        """Leave the log entry to `StepLines`."""
+class StepLines(_Lines, PrinterCallback):
+    """Lines where there is no progress bar. `remove_callback(PrinterCallback)` removes them."""
 
 
-def show_lines(trainer: Trainer) -> None:
-    """Let `StepLines` print the log entries, in the place of Transformers' own callbacks.
+class StepProgress(_Lines, ProgressCallback):
+    """Lines above Transformers' progress bar. `remove_callback(ProgressCallback)` removes both."""
+
+
+def show_lines(trainer: Trainer, with_dictionary: bool = False) -> None:
+    """Print lines in the place of Transformers' own callback, or beside its dictionary.
 
     Other callbacks stay as they are.
     """
-    theirs = {PrinterCallback, ProgressCallback} & {type(one) for one in trainer.callback_handler.callbacks}
-    for kind in theirs:
-        trainer.remove_callback(kind)
-    if ProgressCallback in theirs:
-        trainer.add_callback(StepProgress)
-    if theirs:
-        trainer.add_callback(StepLines)
+    theirs = {type(one) for one in trainer.callback_handler.callbacks}
+    for kind, lines in ((ProgressCallback, StepProgress), (PrinterCallback, StepLines)):
+        if kind in theirs:
+            trainer.remove_callback(kind)
+            trainer.add_callback(lines(with_dictionary))
+            return
 
 
 def _print(text: str) -> None:

@@ -9,16 +9,19 @@ from typing import Any
 from datasets import Dataset, IterableDataset
 from torch import nn
 from torch._dynamo.eval_frame import OptimizedModule
+from trl import GRPOConfig
 from trl.data_utils import is_conversational
 from trl.trainer.utils import get_callable_name, get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.data.lengths import check_tokenizer
+from steer_trl.entropy.start import first_rollouts
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.exceptions import InvalidTypeError, InvalidValueError
 from steer_trl.rewards import MathReward
-from steer_trl.shaping import Shaper, first_rollouts, reads_sensitivities
+from steer_trl.shaping import Shaper, reads_sensitivities
 from steer_trl.trainer.checks.columns import column_complaints, list_datasets
+from steer_trl.trainer.correctness import correctness_complaints
 from steer_trl.trainer.trl import GRPOTrainer, tokenizer_of
 from steer_trl.validation import refuse
 
@@ -37,9 +40,12 @@ def check_trainer_arguments(
 ) -> None:
     """Raise if arguments of a [`~steer_trl.SteerGRPOTrainer`] have the wrong type or cannot work together."""
     if args is not None and not isinstance(args, SteerGRPOConfig):
+        kind = type(args)
+        is_derived = isinstance(args, GRPOConfig) and kind is not GRPOConfig
+        remedy = f" Change the base class of {kind.__name__} to SteerGRPOConfig." if is_derived else ""
         raise InvalidTypeError(
-            f"args must be a SteerGRPOConfig, which names the method, got a {type(args).__name__}. It takes "
-            "every argument of GRPOConfig."
+            f"args must be a SteerGRPOConfig, which names the method, got a {kind.__name__}. It takes every argument "
+            f"of GRPOConfig.{remedy}"
         )
     if args is not None and args.is_incomplete:
         raise InvalidValueError(
@@ -59,15 +65,17 @@ def check_trainer_arguments(
         if resamples and isinstance(train_dataset, IterableDataset):
             complaints.append(
                 "dynamic_sampling='resample' cannot be combined with a streamed train_dataset: it reads rows by their "
-                "number. Load the data set, or use hold_entropy alone."
+                "number. Load the data set, or leave dynamic_sampling unset: hold_entropy works without it."
             )
         if resamples and has_environments:
             complaints.append(
                 "dynamic_sampling='resample' cannot be combined with environment_factory: the state of an environment "
-                "ends with its attempt. Leave dynamic_sampling unset, and use hold_entropy alone."
+                "ends with its attempt. Leave dynamic_sampling unset: hold_entropy works without it."
             )
-        if resamples:
-            complaints += _sampling_complaints(rewards, args.dynamic_sampling_reward)
+        # The names of environments that give rewards are known later.
+        if not has_environments:
+            names = [_reward_name(function) for function in rewards if function is not None]
+            complaints += correctness_complaints(names, args)
         # Environments and a rollout_func may use prompts that are not in the data set.
         if not has_environments and rollout_func is None:
             complaints += _size_complaints(train_dataset, args)
@@ -93,6 +101,11 @@ def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset
         if args.remove_unused_columns:
             complaints.append("benchmarks cannot be combined with remove_unused_columns=True. Leave it unset.")
     refuse(complaints, "benchmarks")
+
+
+def check_correctness_of(trainer: GRPOTrainer) -> None:
+    """Raise if it is unclear which reward function decides for a method, environments included."""
+    refuse(correctness_complaints(trainer.reward_func_names, trainer.args), "SteerGRPOTrainer")
 
 
 def check_tokenizer_of(trainer: GRPOTrainer) -> None:
@@ -129,18 +142,6 @@ def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: 
         )
         refuse([complaint], "SteerGRPOTrainer")
     return is_compiled
-
-
-def _sampling_complaints(rewards: list[Any], wanted: str | None) -> list[str]:
-    """Return a complaint if it is unclear by which reward function dynamic sampling chooses groups."""
-    names = [_reward_name(function) for function in rewards if function is not None]
-    is_clear = len(names) == 1 if wanted is None else names.count(wanted) == 1
-    if is_clear:
-        return []
-    return [
-        f"dynamic_sampling_reward={wanted!r} must be the name of the one reward function that decides whether a "
-        f"completion is correct, and the names are {names}."
-    ]
 
 
 def _reward_name(function: Any) -> str:

@@ -1,4 +1,7 @@
-"""Scores completions and judges groups: a group is informative if its completions differ in correctness."""
+"""Scores completions and judges groups: a group is informative if its completions differ in correctness.
+
+If no function decides which completions are correct, it is informative if their advantages are not 0.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -8,6 +11,7 @@ import torch
 from torch import Tensor
 
 from steer_trl.functional.informative import is_informative
+from steer_trl.trainer.correctness import deciding_reward, find_judges, is_decided
 from steer_trl.trainer.trl import GRPOTrainer, count_written
 
 Rows = list[dict[str, Any]]
@@ -22,7 +26,7 @@ class GroupVerdict:
     """The rewards and lengths of all ranks' completions, and a mask of the informative groups.
 
     The N completions are in the order of their groups. `rewards` `[N, functions]` are NaN if a function could not
-    score a completion. `correctness` `[N]` has the rewards that decide whether a completion is correct. `lengths`
+    score a completion. `correctness` `[N]` has the rewards by which groups are judged (`correctness.py`). `lengths`
     `[N]` count the tokens that the policy wrote. `chosen` `[groups]` marks the informative groups.
     """
 
@@ -55,11 +59,29 @@ def judge_groups(
         row |= {name: values[i] if isinstance(values, list) else values for name, values in extra_fields.items()}
     rewards = score(inputs, prompts, completions, completion_ids)
     lengths = trainer.accelerator.gather(torch.tensor(count_written(generated), device=rewards.device))
-    correctness = rewards[:, correctness_column(trainer)]
-    return GroupVerdict(rewards, correctness, lengths, is_informative(correctness, trainer.num_generations))
+    return GroupVerdict(rewards, deciding_reward(trainer, rewards), lengths, find_informative(trainer, rewards))
 
 
-def correctness_column(trainer: GRPOTrainer) -> int:
-    """Return the index of the reward function that decides whether a completion is correct."""
-    name = trainer.args.dynamic_sampling_reward
-    return 0 if name is None else trainer.reward_func_names.index(name)
+def find_informative(trainer: GRPOTrainer, rewards: Tensor) -> Tensor:
+    """Return a mask `[groups]` of the groups that carry a learning signal, from rewards `[N, functions]`.
+
+    If no reward function decides which completions are correct, these are the groups whose advantages are not 0.
+    """
+    size = trainer.num_generations
+    if is_decided(trainer) or trainer.args.multi_objective_aggregation == "sum_then_normalize":
+        return is_informative(deciding_reward(trainer, rewards), size)
+    weighted = rewards[:, trainer.reward_weights.to(rewards.device) != 0]
+    return torch.stack([is_informative(column, size) for column in weighted.unbind(1)]).any(0)
+
+
+def share_without_judge(trainer: GRPOTrainer, verdict: GroupVerdict) -> Tensor:
+    """Return the share of the chosen groups in which no function that seems to judge correctness varies.
+
+    The names of such functions contain "accuracy", "correct" or "right". The share is NaN if no group is chosen.
+    """
+    judges = find_judges(trainer.reward_func_names)
+    varies = torch.zeros_like(verdict.chosen)
+    for name in judges:
+        column = verdict.rewards[:, trainer.reward_func_names.index(name)]
+        varies |= is_informative(column, trainer.num_generations)
+    return (~varies[verdict.chosen]).float().mean()

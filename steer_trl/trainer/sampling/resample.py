@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import torch
 
 from steer_trl.system import write_whole
+from steer_trl.trainer.correctness import deciding_reward, is_decided
 from steer_trl.trainer.log.groups import log_groups
 from steer_trl.trainer.sampling.completions import (
     PromptGroup,
@@ -25,7 +26,7 @@ from steer_trl.trainer.sampling.completions import (
     store_completions,
     to_generated,
 )
-from steer_trl.trainer.sampling.judge import GroupVerdict, Rows, ScoreRewards, correctness_column, judge_groups
+from steer_trl.trainer.sampling.judge import GroupVerdict, Rows, ScoreRewards, judge_groups, share_without_judge
 from steer_trl.trainer.sampling.log import log_sampling
 from steer_trl.trainer.sampling.prompts import PromptStream
 from steer_trl.trainer.saved import SAMPLING_FILE, read_tensors
@@ -42,6 +43,15 @@ SHORT = (
     "or raise num_generations or dynamic_sampling_max_attempts. This is not repeated until a rollout is full."
 )
 
+UNJUDGED = (
+    "dynamic_sampling='resample' keeps the groups whose weighted sum of rewards varies, because there are several "
+    "reward functions and correct_reward is unset. In %.0f %% of the groups that it kept for the first "
+    "rollout, no function called accuracy, correct or right varies: their completions are equally correct, and differ "
+    "in format or length. "
+    "Set correct_reward to the name of the function that decides whether a completion is correct, one of %s."
+)
+MOST_WITHOUT_JUDGE = 0.5
+"""The largest share of a rollout's groups without a difference in correctness that is not warned about."""
 
 MARGIN = 1.28
 """Safety margin for the size of an attempt, in standard deviations. With it, nine of ten attempts fill the rollout."""
@@ -85,6 +95,7 @@ class Resampling:
         self._trainer = trainer
         self._waiting: list[PromptGroup] = []
         self._was_short = False
+        self._was_judged = False
         # This is the running mean of the share of informative groups in an attempt; `None` before the first attempt.
         self._share: float | None = None
         self.collected: Collected | None = None
@@ -110,6 +121,7 @@ class Resampling:
             rollout = build(self._stream.rows_of([completion["number"] for completion in collected.own]))
         finally:
             self.collected = None
+        self._warn_if_unjudged(collected.verdict)
         generated = GroupVerdict.merge(verdicts) if verdicts else None
         log_sampling(self._trainer, generated, collected.verdict)
         if generated is not None:
@@ -174,6 +186,16 @@ class Resampling:
             logger.warning(SHORT, num_informative, wanted, len(verdicts), num_prompts)
         self._was_short = is_short
 
+    def _warn_if_unjudged(self, verdict: GroupVerdict) -> None:
+        """Warn at the first rollout if its groups were kept for other differences than of correctness."""
+        trainer = self._trainer
+        if self._was_judged or is_decided(trainer):
+            return
+        self._was_judged = True
+        share = share_without_judge(trainer, verdict).item()
+        if share > MOST_WITHOUT_JUDGE and trainer.accelerator.is_main_process:
+            logger.warning(UNJUDGED, 100 * share, trainer.reward_func_names)
+
     def _count_prompts(self, missing: int) -> int:
         """Return the number of prompts in the next attempt.
 
@@ -221,7 +243,7 @@ class Resampling:
         rewards = torch.tensor([completion["rewards"] for completion in completions], device=device)
         lengths = torch.tensor([count_tokens(completion) for completion in completions], device=device)
         groups = torch.arange(len(completions) // self._trainer.num_generations, device=device)
-        return GroupVerdict(rewards, rewards[:, correctness_column(self._trainer)], lengths, groups < num_informative)
+        return GroupVerdict(rewards, deciding_reward(self._trainer, rewards), lengths, groups < num_informative)
 
     # A training run, and its checkpoints.
 
@@ -234,7 +256,7 @@ class Resampling:
         trainer = self._trainer
         return {
             "reward_funcs": trainer.reward_func_names,
-            "dynamic_sampling_reward": trainer.args.dynamic_sampling_reward,
+            "correct_reward": trainer.args.correct_reward,
             "num_generations": trainer.num_generations,
             "use_vllm": trainer.use_vllm,
         }

@@ -13,7 +13,8 @@ from accelerate.utils import gather_object
 
 from steer_trl import runlog
 from steer_trl.shaping import Shaped, TokenBatch
-from steer_trl.trainer.groups import own_rows, total_reward
+from steer_trl.trainer.correctness import total_reward
+from steer_trl.trainer.groups import own_rows
 from steer_trl.trainer.inputs import EXPORT_STEP, REWARDS, ROWS
 from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.rollout import RolloutShaping

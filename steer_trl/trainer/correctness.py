@@ -1,0 +1,130 @@
+"""What counts as correct: one reward function and one threshold, for methods, dynamic sampling and the log.
+
+    correct_i = (reward of completion i by the function correct_reward) > correct_threshold
+
+Without `correct_reward`, the only reward function decides. If there are several, a method that needs to know which
+completions are correct is refused. Dynamic sampling then compares TRL's weighted sum of rewards, because a group whose
+sums are equal has advantages of 0.
+"""
+
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from steer_trl.config import SteerGRPOConfig
+from steer_trl.shaping import Shaper
+from steer_trl.shaping.methods import find_shaper
+from steer_trl.trainer.trl import GRPOTrainer
+
+logger = logging.getLogger(__name__)
+
+JUDGES = re.compile(r"(?i)accura|correct|(^|_)right")
+"""Matches the names of reward functions that probably decide whether a completion is correct."""
+
+SAME = 1e-6
+"""Rewards count as equal if they differ by at most this."""
+
+
+def total_reward(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tensor:
+    """Return TRL's weighted sum of rewards for each of N completions.
+
+    The sum is NaN if no function could score a completion.
+    """
+    weights = trainer.reward_weights.to(rewards_per_function.device)
+    total = (rewards_per_function * weights).nansum(dim=1)
+    return torch.where(rewards_per_function.isnan().all(dim=1), torch.nan, total)
+
+
+def is_decided(trainer: GRPOTrainer) -> bool:
+    """Return whether one reward function decides which completions are correct."""
+    return trainer.args.correct_reward is not None or len(trainer.reward_func_names) == 1
+
+
+def deciding_reward(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tensor:
+    """Return the rewards `[N]` that decide whether a completion is correct, from rewards `[N, functions]`.
+
+    They are NaN for a completion without such a reward. If no function decides, they are the weighted sums.
+    """
+    if not is_decided(trainer):
+        return total_reward(trainer, rewards_per_function)
+    name = trainer.args.correct_reward
+    return rewards_per_function[:, 0 if name is None else trainer.reward_func_names.index(name)]
+
+
+def find_judges(names: Iterable[str]) -> list[str]:
+    """Return the `names` of reward functions that probably decide whether a completion is correct."""
+    return [name for name in names if JUDGES.search(name)]
+
+
+def correctness_complaints(names: Sequence[str], args: SteerGRPOConfig) -> list[str]:
+    """Return a complaint if it is unclear which of the reward functions called `names` decides for a method."""
+    reward = args.correct_reward
+    if reward is not None:
+        if names.count(reward) == 1:
+            return []
+        return [
+            f"correct_reward={reward!r} must be the name of the one reward function that decides whether a completion "
+            f"is correct, and the names are {list(names)}."
+        ]
+    methods = [name for name in args.shaping_names if "correctness" in find_shaper(name).reads]
+    if len(names) == 1 or not methods:
+        return []
+    judges = find_judges(names)
+    advice = f"For instance, set correct_reward={judges[0]!r}." if judges else "Set correct_reward to its name."
+    return [
+        f"correct_reward must name the reward function that decides whether a completion is correct, because "
+        f"{' and '.join(map(repr, methods))} depends on it and there are several: {list(names)}. By their sum, an "
+        f"incorrect answer in the right format would count as correct. {advice}"
+    ]
+
+
+class CorrectnessRemarks:
+    """Warnings, once a run, about what counts as correct for the methods in `shapers`."""
+
+    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper]) -> None:
+        self._trainer = trainer
+        self._readers = {name: shaper for name, shaper in shapers.items() if "correctness" in shaper.reads}
+        # The smallest and the largest reward so far on either side of the threshold.
+        self._ends: dict[bool, tuple[float, float]] = {}
+        self._is_done = not self._readers
+
+    def remark_ignored(self) -> None:
+        """Warn about reward functions that a method leaves out, because it replaces the advantages."""
+        deciding = self._trainer.args.correct_reward
+        ignored = [name for name in self._trainer.reward_func_names if name != deciding]
+        for name, shaper in self._readers.items():
+            if deciding is not None and ignored and "rewards" not in shaper.reads:
+                logger.warning(
+                    "%s makes the advantages from the correctness by %r alone, so nothing is learned from %s.",
+                    *(name, deciding, " and ".join(map(repr, ignored))),
+                )
+
+    def read(self, rewards_per_function: Tensor) -> None:
+        """Warn if different rewards of a rollout's completions count as equally correct.
+
+        `rewards_per_function` `[N, functions]` are those of all ranks.
+        """
+        if self._is_done:
+            return
+        rewards = deciding_reward(self._trainer, rewards_per_function)
+        threshold = self._trainer.args.correct_threshold
+        scored = [reward for reward in rewards.tolist() if reward == reward]
+        for reward in scored:
+            low, high = self._ends.get(reward > threshold, (reward, reward))
+            self._ends[reward > threshold] = (min(low, reward), max(high, reward))
+        if all(high - low <= SAME for low, high in self._ends.values()):
+            return
+        self._is_done = True
+        if not self._trainer.accelerator.is_main_process:
+            return
+        share = sum(reward > threshold for reward in scored) / max(len(scored), 1)
+        logger.warning(
+            "%s: the rewards have more than two values (from %g to %g). Those above correct_threshold=%g count as "
+            "correct: %.0f %% of this rollout's completions. Set correct_threshold so that only correct answers are "
+            "above it.",
+            *(", ".join(self._readers), min(low for low, _ in self._ends.values())),
+            *(max(high for _, high in self._ends.values()), threshold, 100 * share),
+        )
