@@ -19,6 +19,8 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.system import write_text_whole, write_whole
+from steer_trl.trainer.ranks import raise_together, read_on_main
+from steer_trl.trainer.sampling.prompts import find_sampler
 from steer_trl.trainer.sampling.resample import Resampling
 from steer_trl.trainer.saved import ROLLOUT_FILE, STATE_FILE, read_state, read_tensors
 from steer_trl.trainer.trl import (
@@ -38,8 +40,11 @@ PROGRESS = "progress"
 
 Micro-batches are counted instead of optimizer steps, because steps may have different numbers of micro-batches.
 """
-GEOMETRY = ("per_device_train_batch_size", "steps_per_generation", "num_generations", "num_iterations")
-"""The settings that decide how a rollout is split into micro-batches."""
+GEOMETRY = (
+    *("per_device_train_batch_size", "steps_per_generation", "gradient_accumulation_steps"),
+    *("num_generations", "num_iterations"),
+)
+"""The settings that decide how a rollout is split into micro-batches and optimizer steps."""
 
 
 class Checkpoints(TrainerCallback):
@@ -72,7 +77,8 @@ class Checkpoints(TrainerCallback):
         states = {name: state for name, part in self._parts.items() if (state := part.state_dict())}
         if trainer.args.should_save:
             progress = {"micro_batches": done, "per_rollout": steps_per_rollout(trainer)}
-            text = json.dumps({PROGRESS: progress, SETTINGS: _find_geometry(trainer), **states}, indent=2)
+            known = {PROGRESS: progress, SETTINGS: _find_geometry(trainer)}
+            text = json.dumps(known | states, indent=2)
             write_text_whole(folder / STATE_FILE, text)
         if done % steps_per_rollout(trainer):
             rollout = micro_batches_of_rollout(trainer)
@@ -96,9 +102,9 @@ class Checkpoints(TrainerCallback):
         """
         # The sampler is read once, here, because a callback may make a new data loader at any time.
         is_streamed = isinstance(self._trainer.train_dataset, IterableDataset)
-        sampler = None if is_streamed or train_dataloader is None else _sampler(train_dataloader)
+        sampler = None if is_streamed or train_dataloader is None else find_sampler(train_dataloader)
         if self._resampling is not None:
-            self._resampling.begin_training(sampler)
+            self._resampling.begin_training(train_dataloader)
         if self.continued is None:
             return
         folder = Path(self.continued)
@@ -107,18 +113,17 @@ class Checkpoints(TrainerCallback):
         if is_streamed and epoch > 1:
             text = "%s is of a later pass over a streamed train_dataset, which the run reads from its beginning."
             logger.warning(text, folder)
-        # TRL's sampler has a random generator only if it shuffles. Without the draws below, a resumed run would repeat
-        # the order of the first epoch. These draws skip the orders of all finished epochs.
-        generator = getattr(sampler, "generator", None)
-        if sampler is not None and generator is not None:
+        # A sampler has a random generator only if it shuffles. It draws an order whenever an iteration begins. Without
+        # the draws below, a resumed run would repeat the order of the first epoch.
+        if sampler is not None and getattr(sampler, "generator", None) is not None:
             for _passed in range(int(epoch)):
-                torch.randperm(sampler.num_samples, generator=generator)
+                next(iter(sampler), None)
         if self._resampling is not None:
             self._resampling.load(folder)
 
     def _load(self, folder: Path) -> None:
         path = folder / STATE_FILE
-        state = read_state(folder)
+        state = read_on_main(self._trainer.accelerator, lambda: read_state(folder))
         for name, part in self._parts.items():
             if name in state:
                 part.load_state_dict(state[name])
@@ -132,12 +137,6 @@ class Checkpoints(TrainerCallback):
                 "%s does not record where in a rollout it was saved: the run continues with a new one, as TRL's does.",
                 folder,
             )
-
-
-def _sampler(dataloader: DataLoader) -> Any:
-    """Return TRL's sampler from a data loader, including one that was split over several processes."""
-    batches: Any = dataloader.batch_sampler
-    return getattr(batches, "batch_sampler", batches).sampler
 
 
 def _find_geometry(trainer: GRPOTrainer) -> dict[str, int]:
@@ -171,7 +170,9 @@ def _load_rollout(
             f"{folder} was saved in the middle of a rollout cut by other batch sizes: {', '.join(changed)}. Resume "
             "with the same batch sizes, or from a checkpoint between two rollouts."
         )
-    continue_rollout(trainer, micro_batches, send_to_device(read_tensors(path), trainer.accelerator.device))
+    with raise_together(trainer.accelerator):
+        rollout = read_tensors(path)
+    continue_rollout(trainer, micro_batches, send_to_device(rollout, trainer.accelerator.device))
 
 
 def _rollout_name(trainer: GRPOTrainer) -> str:

@@ -25,7 +25,7 @@ INSTALL = "pip install 'trl>=1.16,<1.17'"
 METHODS = (
     *("_calculate_rewards", "_init_training_state", "_finish_current_push", "_generate", "_tokenize_prompts"),
     *("_generate_and_score_completions", "_get_per_token_logps_and_entropies", "_generate_single_turn"),
-    *("compute_loss", "save_model", "evaluation_loop", "create_model_card"),
+    *("compute_loss", "_compute_loss", "save_model", "evaluation_loop", "create_model_card"),
 )
 """Methods of `GRPOTrainer` that this package overrides or calls."""
 

@@ -52,7 +52,7 @@ def whole_groups(
     groups = Rollout(
         num_generations=size,
         mask=fetch_mask(rollout),
-        advantages=fetch(rollout["advantages"].unsqueeze(1)),
+        advantages=fetch(rollout["advantages"].view(count, -1)),
         rewards=total_reward(trainer, rewards_per_function[rows]) if "rewards" in reads else None,
         logps=fetch(compared[OLD_LOGPS]) if "logps" in reads else None,
         entropies=fetch(compared[OLD_ENTROPIES]) if "entropies" in reads else None,

@@ -1,5 +1,6 @@
 """Makes and connects the parts that a `SteerGRPOTrainer` adds to TRL's trainer."""
 
+from collections.abc import Callable
 from typing import Any
 
 from transformers import TrainerCallback
@@ -10,7 +11,7 @@ from steer_trl.callbacks.run_log import RunLog, is_at_its_end
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics.watch import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.shaping import HoldEntropy, StartEntropy, first_rollouts, make_shapers
+from steer_trl.shaping import HoldEntropy, StartEntropy, first_rollouts, make_shapers, reads_rollouts
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
@@ -22,6 +23,7 @@ from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.ordering import Ordering
 from steer_trl.trainer.padding import Padding
+from steer_trl.trainer.passes import Passes
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.sampling.resample import Resampling
 from steer_trl.trainer.step import OptimizerStep
@@ -59,11 +61,15 @@ class Shaping:
         self.padding = Padding(trainer, args.skips_padding, is_compiled)
         self.ordering = Ordering(trainer, self.padding, self.shapers)
         self.forward = Forward(trainer, self.padding, self.shapers)
-        self.rollouts = RolloutShaping(trainer, self.shapers, self.hold, self.generated, self.start, self.forward)
+        self.passes = Passes()
+        needs_rollouts = self.hold is not None or self.resampling is not None or reads_rollouts(self.shapers)
+        self.tripwire = Tripwire(trainer, self.shapers, needs_rollouts)
+        self.rollouts = RolloutShaping(
+            *(trainer, self.shapers, self.hold, self.generated, self.start, self.passes, self.tripwire)
+        )
         self.tokens = TokenLog(trainer, self.rollouts)
-        self.tripwire = Tripwire(self.shapers)
         self.step = OptimizerStep(
-            trainer, self.shapers, self.hold, self.rollouts, self.tokens, self.tripwire, is_compiled
+            *(trainer, self.shapers, self.hold, self.rollouts, self.tokens, self.tripwire, self.passes, is_compiled)
         )
         self.alarms = Alarms(Watch())
         self.cards = ModelCards(trainer, self.shapers, benchmarks, self.tags)
@@ -93,6 +99,15 @@ class Shaping:
         for part in parts:
             trainer.add_callback(part)
         args.seal()
+
+    def finish_rollout(
+        self, build: Callable[[list[dict[str, Any]]], dict[str, Any]], inputs: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Call the trainer's complete rollout method, `build`, and shape the advantages of a training rollout."""
+        if not self._trainer.model.training:
+            return build(inputs)
+        self.rollouts.begin_rollout()
+        return self.tokens.mark(self.rollouts.finish(build(inputs)))
 
     def begin_training(self, checkpoint: str | None) -> None:
         """Start training from `checkpoint`, or from step 0 if it is `None`.

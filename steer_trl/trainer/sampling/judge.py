@@ -1,6 +1,5 @@
 """Scores completions and judges groups: a group is informative if its completions differ in correctness."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -8,13 +7,10 @@ import torch
 from torch import Tensor
 
 from steer_trl.functional.informative import is_informative
-from steer_trl.trainer.trl import GRPOTrainer, count_written
+from steer_trl.trainer.trl import GRPOTrainer, calculate_rewards, count_written
 
 Rows = list[dict[str, Any]]
 """Rows of the data set, one for each completion."""
-
-ScoreRewards = Callable[..., Tensor]
-"""TRL's `_calculate_rewards`, which returns the rewards `[N, functions]` of the N completions of all ranks."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +38,7 @@ class GroupVerdict:
         return cls(**{one.name: torch.cat([getattr(part, one.name) for part in parts]) for one in fields(cls)})
 
 
-def judge_groups(
-    trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], generated: tuple[Any, ...], score: ScoreRewards
-) -> GroupVerdict:
+def judge_groups(trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], generated: tuple[Any, ...]) -> GroupVerdict:
     """Score the completions that TRL has `generated` for `inputs`, and judge the groups of all ranks.
 
     Collective.
@@ -53,7 +47,7 @@ def judge_groups(
     # A `rollout_func` may return extra fields for the reward functions. As in TRL, they are added to the rows.
     for i, row in enumerate(inputs):
         row |= {name: values[i] if isinstance(values, list) else values for name, values in extra_fields.items()}
-    rewards = score(inputs, prompts, completions, completion_ids)
+    rewards = calculate_rewards(trainer, inputs, prompts, completions, completion_ids)
     lengths = trainer.accelerator.gather(torch.tensor(count_written(generated), device=rewards.device))
     correctness = rewards[:, correctness_column(trainer)]
     return GroupVerdict(rewards, correctness, lengths, is_informative(correctness, trainer.num_generations))
