@@ -16,11 +16,13 @@ from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
 from steer_trl.trainer.checkpoint import Checkpoints
+from steer_trl.trainer.checks.level import LevelCheck
 from steer_trl.trainer.checks.preflight import check_compiled, check_tokenizer_of
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.checks.updates import UpdateWatch, check_trainable
 from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.generated import GeneratedTokens
+from steer_trl.trainer.log.step_means import StepMeans
 from steer_trl.trainer.ordering import Ordering
 from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.passes import Passes
@@ -94,6 +96,8 @@ class Shaping:
         if args.terminal_log == "lines":
             show_lines(trainer)
         parts: list[TrainerCallback] = [self.checkpoints, self.tripwire, self.generated]
+        parts += [StepMeans(trainer)]
+        parts += [LevelCheck(trainer, self.hold)] if self.hold is not None else []
         parts += [RunLog(self.cards.describe)] if args.run_log else []
         parts += [self.alarms, UpdateWatch(trainer, self.alarms)] if args.alarms else []
         for part in parts:

@@ -51,6 +51,10 @@ MEANS = {
 }
 """The log's keys whose values are means over the trained tokens or over the completions of a micro-batch."""
 
+OTHER_MEANS = {"aux_loss", "policy_loss", "clip_ratio/low_min", "clip_ratio/high_max"}
+"""The log's other keys to which each micro-batch adds a value."""
+
+
 # The class of the trainer.
 
 
@@ -238,6 +242,21 @@ def weigh_last_means(trainer: GRPOTrainer, of_tokens: float, of_completions: flo
         over_completions = MEANS - {"entropy", "kl"}
     for key in MEANS & log.keys():
         log[key][-1] *= of_completions if key in over_completions else of_tokens
+
+
+def average_new_means(trainer: GRPOTrainer, done: dict[str, int]) -> None:
+    """Replace the means that the micro-batches of an optimizer step have logged by one mean for each key.
+
+    `done` maps each key to the number of logged values of earlier steps, and is updated.
+    """
+    log = trainer._metrics["train"]
+    for key in (MEANS | OTHER_MEANS) & log.keys():
+        first = done.get(key, 0)
+        # As in TRL, NaN stands for no value.
+        new = [value for value in log[key][first:] if value == value]
+        if new:
+            log[key][first:] = [sum(new) / len(new)]
+        done[key] = len(log[key])
 
 
 def extra_columns(trainer: GRPOTrainer) -> dict[str, list[Any]]:
