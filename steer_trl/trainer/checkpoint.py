@@ -19,6 +19,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.system import write_text_whole, write_whole
+from steer_trl.trainer.made_with import describe, find_changed
 from steer_trl.trainer.ranks import raise_together, read_on_main
 from steer_trl.trainer.sampling.prompts import find_sampler
 from steer_trl.trainer.sampling.resample import Resampling
@@ -35,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 SETTINGS = "settings"
 """Key in `shaping_state.json` of the settings in `GEOMETRY`."""
+MADE_WITH = "made_with"
+"""Key in `shaping_state.json` of the method, the level, the data and the number of processes (`made_with.py`)."""
 PROGRESS = "progress"
 """Key in `shaping_state.json` of the number of micro-batches trained on so far, and of their number per rollout.
 
@@ -77,7 +80,7 @@ class Checkpoints(TrainerCallback):
         states = {name: state for name, part in self._parts.items() if (state := part.state_dict())}
         if trainer.args.should_save:
             progress = {"micro_batches": done, "per_rollout": steps_per_rollout(trainer)}
-            known = {PROGRESS: progress, SETTINGS: _find_geometry(trainer)}
+            known = {PROGRESS: progress, SETTINGS: _find_geometry(trainer), MADE_WITH: describe(trainer)}
             text = json.dumps(known | states, indent=2)
             write_text_whole(folder / STATE_FILE, text)
         if done % steps_per_rollout(trainer):
@@ -121,9 +124,17 @@ class Checkpoints(TrainerCallback):
         if self._resampling is not None:
             self._resampling.load(folder)
 
+    def _report_changes(self, folder: Path, before: dict[str, Any] | None) -> None:
+        """Warn, once, of everything that was different when the checkpoint was saved."""
+        changed = [] if before is None else find_changed(before, describe(self._trainer))
+        if changed and self._trainer.is_world_process_zero():
+            text = "%s was saved by a run with other settings, and goes on with new ones: %s."
+            logger.warning(text, folder, "; ".join(changed))
+
     def _load(self, folder: Path) -> None:
         path = folder / STATE_FILE
         state = read_on_main(self._trainer.accelerator, lambda: read_state(folder))
+        self._report_changes(folder, state.get(MADE_WITH))
         for name, part in self._parts.items():
             if name in state:
                 part.load_state_dict(state[name])
