@@ -142,8 +142,9 @@ class Tripwire(TrainerCallback):
         self._refuse("its loss has no entropy bonus, and entropy_bonus acts only in TRL's")
 
     def _compare(self, inputs: dict[str, Any]) -> None:
-        """Warn once if the advantages are no longer those that the methods have left. Collective."""
-        if SHAPED not in inputs or self._has_compared:
+        """Warn once if the advantages of a rollout are no longer those that the methods have left. Collective."""
+        is_first = micro_batches_done(self._trainer) % steps_per_rollout(self._trainer) == 0
+        if SHAPED not in inputs or not is_first or self._has_compared:
             return
         count = len(inputs["completion_ids"])
         left = inputs[SHAPED].view(len(inputs[SHAPED]), -1)
