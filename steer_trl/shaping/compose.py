@@ -49,6 +49,11 @@ def act_on_rollouts(shapers: Shapers) -> list[Shaper]:
     return [s for s in shapers.values() if s.active and s.overrides(*ROLLOUT_HOOKS)]
 
 
+def reads_rollouts(shapers: Shapers) -> bool:
+    """Return whether any method, active or not, changes or reads a whole rollout."""
+    return any(s.overrides(*ROLLOUT_HOOKS) or "mean_entropy" in s.reads for s in shapers.values())
+
+
 def shape_rollout(shapers: Iterable[Shaper], rollout: Rollout) -> Tensor:
     """Apply all methods in `shapers` to a rollout, and return the advantages `[N, 1]` or `[N, T]`.
 

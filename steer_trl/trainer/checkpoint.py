@@ -19,6 +19,9 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.system import write_text_whole, write_whole
+from steer_trl.trainer.made_with import describe, find_changed
+from steer_trl.trainer.ranks import raise_together, read_on_main
+from steer_trl.trainer.sampling.prompts import find_sampler
 from steer_trl.trainer.sampling.resample import Resampling
 from steer_trl.trainer.saved import ROLLOUT_FILE, STATE_FILE, name_file, read_state, read_tensors
 from steer_trl.trainer.trl import (
@@ -34,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 SETTINGS = "settings"
 """Key in `shaping_state.json` of the settings in `GEOMETRY`."""
+MADE_WITH = "made_with"
+"""Key in `shaping_state.json` of the method, the level, the data and the number of processes (`made_with.py`)."""
 PROGRESS = "progress"
 """Key in `shaping_state.json` of the number of micro-batches trained on so far, and of their number per rollout.
 
@@ -41,8 +46,11 @@ Micro-batches are counted instead of optimizer steps, because steps may have dif
 """
 SCALED = "share_of_tokens"
 """Key in the micro-batches of rollouts that an earlier version saved. They have different numbers of rows."""
-GEOMETRY = ("per_device_train_batch_size", "steps_per_generation", "num_generations", "num_iterations")
-"""The settings that decide how a rollout is split into micro-batches."""
+GEOMETRY = (
+    *("per_device_train_batch_size", "steps_per_generation", "gradient_accumulation_steps"),
+    *("num_generations", "num_iterations"),
+)
+"""The settings that decide how a rollout is split into micro-batches and optimizer steps."""
 WHOLE = (lambda value: type(value) is int and 0 <= value < 10**15, "a whole number >= 0")
 """The test of a count in a checkpoint, and its description."""
 
@@ -77,7 +85,8 @@ class Checkpoints(TrainerCallback):
         states = {name: state for name, part in self._parts.items() if (state := part.state_dict())}
         if trainer.args.should_save:
             progress = {"micro_batches": done, "per_rollout": steps_per_rollout(trainer)}
-            text = json.dumps({PROGRESS: progress, SETTINGS: _find_geometry(trainer), **states}, indent=2)
+            known = {PROGRESS: progress, SETTINGS: _find_geometry(trainer), MADE_WITH: describe(trainer)}
+            text = json.dumps(known | states, indent=2)
             write_text_whole(folder / STATE_FILE, text)
         if done % steps_per_rollout(trainer):
             rollout = micro_batches_of_rollout(trainer)
@@ -101,9 +110,9 @@ class Checkpoints(TrainerCallback):
         """
         # The sampler is read once, here, because a callback may make a new data loader at any time.
         is_streamed = isinstance(self._trainer.train_dataset, IterableDataset)
-        sampler = None if is_streamed or train_dataloader is None else _sampler(train_dataloader)
+        sampler = None if is_streamed or train_dataloader is None else find_sampler(train_dataloader)
         if self._resampling is not None:
-            self._resampling.begin_training(sampler)
+            self._resampling.begin_training(train_dataloader)
         if self.continued is None:
             return
         folder = Path(self.continued)
@@ -112,18 +121,25 @@ class Checkpoints(TrainerCallback):
         if is_streamed and epoch > 1:
             text = "%s is of a later pass over a streamed train_dataset, which the run reads from its beginning."
             logger.warning(text, folder)
-        # TRL's sampler has a random generator only if it shuffles. Without the draws below, a resumed run would repeat
-        # the order of the first epoch. These draws skip the orders of all finished epochs.
-        generator = getattr(sampler, "generator", None)
-        if sampler is not None and generator is not None:
+        # A sampler has a random generator only if it shuffles. It draws an order whenever an iteration begins. Without
+        # the draws below, a resumed run would repeat the order of the first epoch.
+        if sampler is not None and getattr(sampler, "generator", None) is not None:
             for _passed in range(int(epoch)):
-                torch.randperm(sampler.num_samples, generator=generator)
+                next(iter(sampler), None)
         if self._resampling is not None:
             self._resampling.load(folder)
 
+    def _report_changes(self, folder: Path, before: dict[str, Any] | None) -> None:
+        """Warn, once, of everything that was different when the checkpoint was saved."""
+        changed = [] if before is None else find_changed(before, describe(self._trainer))
+        if changed and self._trainer.is_world_process_zero():
+            text = "%s was saved by a run with other settings, and goes on with new ones: %s."
+            logger.warning(text, folder, "; ".join(changed))
+
     def _load(self, folder: Path) -> None:
         path = folder / STATE_FILE
-        state = read_state(folder)
+        state = read_on_main(self._trainer.accelerator, lambda: read_state(folder))
+        self._report_changes(folder, state.get(MADE_WITH))
         for name, part in self._parts.items():
             if name in state:
                 with name_file(path, name):
@@ -142,12 +158,6 @@ class Checkpoints(TrainerCallback):
                 "%s does not record where in a rollout it was saved: the run continues with a new one, as TRL's does.",
                 folder,
             )
-
-
-def _sampler(dataloader: DataLoader) -> Any:
-    """Return TRL's sampler from a data loader, including one that was split over several processes."""
-    batches: Any = dataloader.batch_sampler
-    return getattr(batches, "batch_sampler", batches).sampler
 
 
 def _find_geometry(trainer: GRPOTrainer) -> dict[str, int]:
@@ -181,7 +191,8 @@ def _load_rollout(
             f"{folder} was saved in the middle of a rollout cut by other batch sizes: {', '.join(changed)}. Resume "
             "with the same batch sizes, or from a checkpoint between two rollouts."
         )
-    rollout = read_tensors(path)
+    with raise_together(trainer.accelerator):
+        rollout = read_tensors(path)
     # Every rank reads a file of the same version, so all of them raise.
     if any(SCALED in batch for batch in rollout):
         raise InvalidValueError(

@@ -30,6 +30,7 @@ METHODS = {
     "_get_per_token_logps_and_entropies": "model input_ids attention_mask logits_to_keep batch_size compute_entropy",
     "_generate_single_turn": "prompt_ids images multimodal_fields num_generations",
     "compute_loss": "model inputs return_outputs num_items_in_batch",
+    "_compute_loss": "model inputs",
     "save_model": "output_dir _internal_call",
     "evaluation_loop": "dataloader metric_key_prefix",
     "create_model_card": "model_name dataset_name tags",

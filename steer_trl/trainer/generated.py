@@ -4,6 +4,7 @@ TRL's `num_tokens` also counts the prompt of each completion. This count has onl
 ranks. It includes the groups that dynamic sampling drops, and excludes the tokens that a tool wrote.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.trainer.checkpoint import PROGRESS
+from steer_trl.trainer.ranks import read_on_main
 from steer_trl.trainer.saved import read_state
 from steer_trl.trainer.trl import GRPOTrainer, count_written, log_total, micro_batches_done, steps_per_rollout
 
@@ -26,6 +28,12 @@ class GeneratedTokens(TrainerCallback):
         self.total = 0
         self.was_spent = False
 
+    def count_all(self, generate: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call the trainer's complete `_generate`, and count the tokens that it returns."""
+        generated = generate(*args, **kwargs)
+        self.count(generated)
+        return generated
+
     def count(self, generated: tuple[Any, ...]) -> None:
         """Add the tokens in the output of TRL's `_generate` to the count, except in an evaluation.
 
@@ -40,7 +48,9 @@ class GeneratedTokens(TrainerCallback):
 
     def begin(self, checkpoint: str | None) -> None:
         """Begin counting at 0, or at the count saved in a `checkpoint`."""
-        state = {} if checkpoint is None else read_state(Path(checkpoint))
+        accelerator = self._trainer.accelerator
+        folder = None if checkpoint is None else Path(checkpoint)
+        state = {} if folder is None else read_on_main(accelerator, lambda: read_state(folder))
         self.load_state_dict(state.get("generated", {}))
         self.was_spent = self._is_spent(state.get(PROGRESS, {}).get("micro_batches", 0))
 

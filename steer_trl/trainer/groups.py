@@ -54,7 +54,7 @@ def whole_groups(
     groups = Rollout(
         num_generations=size,
         mask=fetch_mask(rollout),
-        advantages=fetch(rollout["advantages"].unsqueeze(1)),
+        advantages=fetch(rollout["advantages"].view(count, -1)),
         rewards=total_reward(trainer, rewards_per_function[rows]) if reads_rewards else None,
         deciding_rewards=deciding_reward(trainer, rewards_per_function[rows]) if reads_rewards else None,
         logps=fetch(compared[OLD_LOGPS]) if "logps" in reads else None,

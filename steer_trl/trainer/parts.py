@@ -1,5 +1,6 @@
 """Makes and connects the parts that a `SteerGRPOTrainer` adds to TRL's trainer."""
 
+from collections.abc import Callable
 from typing import Any
 
 from transformers import TrainerCallback
@@ -13,7 +14,7 @@ from steer_trl.diagnostics.watch import Watch
 from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.entropy.start import StartEntropy, first_rollouts
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.shaping import make_shapers
+from steer_trl.shaping import make_shapers, reads_rollouts
 from steer_trl.shaping.base import ROLLOUT_HOOKS
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.callbacks.cards import ModelCards
@@ -28,7 +29,9 @@ from steer_trl.trainer.forward.decision import Padding
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.generation.switch import Generation
 from steer_trl.trainer.held_run import HeldRun
+from steer_trl.trainer.log.step_means import StepMeans
 from steer_trl.trainer.ordering import Ordering
+from steer_trl.trainer.passes import Passes
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.sampled import SampledAsScored
 from steer_trl.trainer.sampling.resample import Resampling
@@ -68,11 +71,15 @@ class Shaping:
         self.padding = Padding(trainer, args.skips_padding, is_compiled)
         self.ordering = Ordering(trainer, self.padding, self.shapers)
         self.forward = Forward(trainer, self.padding, self.shapers)
-        self.rollouts = RolloutShaping(trainer, self.shapers, self.hold, self.generated, self.start, self.forward)
+        self.passes = Passes()
+        needs_rollouts = self.hold is not None or self.resampling is not None or reads_rollouts(self.shapers)
+        self.tripwire = Tripwire(trainer, self.shapers, needs_rollouts)
+        self.rollouts = RolloutShaping(
+            *(trainer, self.shapers, self.hold, self.generated, self.start, self.passes, self.tripwire)
+        )
         self.tokens = TokenLog(trainer, self.rollouts)
-        self.tripwire = Tripwire(self.shapers)
         self.step = OptimizerStep(
-            trainer, self.shapers, self.hold, self.rollouts, self.tokens, self.tripwire, is_compiled
+            *(trainer, self.shapers, self.hold, self.rollouts, self.tokens, self.tripwire, self.passes, is_compiled)
         )
         self.alarms = Alarms(Watch(facts=self._find_facts(args)))
         self.sampled = SampledAsScored(trainer, self.alarms)
@@ -108,12 +115,27 @@ class Shaping:
             show_lines(trainer, with_dictionary=args.terminal_log == "both")
         # The path of the target must be known before a checkpoint is loaded.
         parts: list[TrainerCallback] = [] if self.hold is None else [HeldRun(trainer, self.hold)]
-        parts += [self.checkpoints, self.tripwire, self.generated]
+        parts += [self.checkpoints, self.tripwire, self.generated, StepMeans(trainer)]
         parts += [RunLog(self.cards.describe)] if args.run_log else []
         parts += [self.alarms, UpdateWatch(trainer, self.alarms)] if args.alarms else []
         for part in parts:
             trainer.add_callback(part)
         args.seal()
+
+    def finish_rollout(
+        self, build: Callable[[list[dict[str, Any]]], dict[str, Any]], inputs: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Call the trainer's complete rollout method, `build`, and shape the advantages of a training rollout."""
+        if not self._trainer.model.training:
+            return build(inputs)
+        self.rollouts.begin_rollout()
+        return self.tokens.mark(self.rollouts.finish(build(inputs)))
+
+    def read_completions(self, generate: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call the trainer's complete `_generate`, count its tokens, and compare its policy with the one that scores."""
+        generated = self.generated.count_all(generate, *args, **kwargs)
+        self.sampled.measure(generated)
+        return generated
 
     def begin_training(self, checkpoint: str | None) -> None:
         """Start training from `checkpoint`, or from step 0 if it is `None`.

@@ -1,14 +1,18 @@
 """Applies the methods that compare completions of a prompt, before a rollout is shuffled and split.
 
 These methods may need the rollout's score: the log-probability and entropy of each token under the policy that
-generated it, and the entropy's sensitivity if a method reads it. If TRL needs old log-probabilities, its own forward
-pass computes the score, and the score is stored. Otherwise the score is computed here in two cases: a method needs it
-to compare completions, which is possible only while groups are whole (`groups.py`), or a controller needs the
-rollout's entropy. All other methods use the forward pass of the loss (`step.py`).
+generated it, and the entropy's sensitivity if a method reads it. If TRL needs old log-probabilities, its first pass
+over the rollout computes the score, and the score is stored. Otherwise the score is computed here in two cases: a
+method needs it to compare completions, which is possible only while groups are whole (`groups.py`), or a controller
+needs the rollout's entropy. All other methods use the forward pass of the loss (`step.py`).
+
+Completions, rewards and passes are recorded while TRL's own rollout method runs (`read_rollout`). The methods act on
+what the outermost `_generate_and_score_completions` returns (`finish`), so they get the advantages and the masks that
+a subclass sets after calling TRL's.
 """
 
-from collections.abc import Mapping
-from functools import partial
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,14 +24,24 @@ from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.entropy.start import StartEntropy
 from steer_trl.randomness import keep_random_state
 from steer_trl.shaping import Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
-from steer_trl.trainer.checks.tripwire import check_score
+from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.correctness import CorrectnessRemarks
-from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
-from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log, forward, replace_column
+from steer_trl.trainer.passes import Passes, ask_entropies
+from steer_trl.trainer.trl import (
+    FORWARD_ARGUMENTS,
+    GRPOTrainer,
+    append_to_log,
+    class_of_override,
+    forward,
+    intercept,
+    replace_column,
+)
+
+logger = logging.getLogger(__name__)
 
 
 class RolloutShaping:
@@ -45,7 +59,8 @@ class RolloutShaping:
         hold: HoldEntropy | None,
         generated: GeneratedTokens,
         start: StartEntropy,
-        forward: Forward,
+        passes: Passes,
+        tripwire: Tripwire,
     ) -> None:
         self.start = start
         self.rewards_per_function = torch.empty(0)
@@ -53,10 +68,13 @@ class RolloutShaping:
         self._shapers = shapers
         self._hold = hold
         self._generated = generated
-        self._forward = forward
         self.correctness = CorrectnessRemarks(trainer, shapers)
-        self._passes: list[Score] = []
+        self._passes = passes
+        self._tripwire = tripwire
+        self._first_pass: Score | None = None
+        self._advantages_of_trl: Tensor | None = None
         self._written: dict[str, list[list[int]]] = {}
+        self._has_reported = False
 
     @property
     def wants_entropy(self) -> bool:
@@ -73,36 +91,64 @@ class RolloutShaping:
 
     # While TRL generates a rollout.
 
-    @property
-    def wants_passes(self) -> bool:
-        """Whether TRL's forward passes over a rollout are recorded.
+    def begin_rollout(self) -> None:
+        """Forget what was recorded of the last rollout."""
+        self.rewards_per_function = torch.empty(0)
+        self._first_pass = None
+        self._advantages_of_trl = None
+        self._written = {}
 
-        One of them may already give the log-probabilities and entropies that are needed here.
-        """
-        return self._trainer.model.training and bool(self._shapers)
+    def read_rollout(self, build: Callable[..., dict[str, Any]], inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """Let TRL `build` a training rollout. Record its completions, rewards and advantages, and its first pass."""
+        hooks: dict[str, Callable[..., Any]] = {"_generate": self._read_completions}
+        hooks["_calculate_rewards"] = self._read_rewards
+        if self._shapers:
+            hooks["_get_per_token_logps_and_entropies"] = self._read_pass
+        with intercept(self._trainer, **hooks):
+            rollout = build(inputs)
+        self._advantages_of_trl = rollout["advantages"].clone()
+        return rollout
 
-    def on_forward(self, score: Score) -> None:
-        """Record the log-probabilities and entropies in `score` from a forward pass over the rollout."""
-        check_score(score.entropies)
-        self._passes.append(score)
-
-    def keep_written(self, generated: tuple[Any, ...]) -> None:
+    def _read_completions(self, generate: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Record which tokens the policy wrote, before `mask_truncated_completions` hides some of them."""
+        generated = generate(*args, **kwargs)
+        # A pass that was made while the completions were generated is not one over the rollout.
+        self._first_pass = None
         _, completions, tool_masks, *_ = generated
         self._written = {"completion_mask": [[1] * len(ids) for ids in completions]}
         self._written |= {"tool_mask": tool_masks} if tool_masks is not None else {}
+        return generated
+
+    def _read_rewards(self, calculate: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
+        self.rewards_per_function = calculate(*args, **kwargs)
+        return self.rewards_per_function
+
+    def _read_pass(self, forward_pass: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Record the first pass of the policy. If TRL needs old log-probabilities, it is the pass that gives them."""
+        model = args[0] if args else kwargs["model"]
+        # A head for a reference model does not compute entropies.
+        if self._first_pass is not None or model is not self._trainer.model:
+            return forward_pass(*args, **kwargs)
+        args, kwargs = ask_entropies(args, kwargs)
+        outputs, score = self._passes.read(forward_pass, self.wants_sensitivities, *args, **kwargs)
+        self._tripwire.check_score(score)
+        sensitivities = None if score.sensitivities is None else score.sensitivities.detach()
+        self._first_pass = Score(score.logps.detach(), score.entropies.detach(), sensitivities)
+        return outputs
 
     # After TRL has generated a rollout.
 
     def finish(self, rollout: dict[str, Any]) -> dict[str, Any]:
-        """Shape the advantages of `rollout`.
+        """Shape the advantages of `rollout`, which a complete rollout method has returned.
 
         The log-probabilities and entropies are added to `rollout` if TRL computed them or if they are needed.
         """
-        old_logps = rollout.get("old_per_token_logps")
-        recorded = next((score for score in self._passes if score.logps is old_logps), None)
-        self._passes = []
+        self._check_origin()
+        # Without old log-probabilities, TRL's only pass is that of the reference, which may be the policy itself.
+        recorded = self._first_pass if "old_per_token_logps" in rollout else None
+        self._first_pass = None
         if not self._shapers:
+            self._tripwire.on_rollout(rollout)
             return rollout
         acting = act_on_rollouts(self._shapers)
         compared = self._restore_truncated(rollout)
@@ -121,14 +167,51 @@ class RolloutShaping:
             rollout[ROWS] = own_rows(self._trainer, rollout)
         self.correctness.read(self.rewards_per_function)
         if acting:
+            self._check_rewards(acting, rollout)
+            self._report_replaced(rollout)
             groups, own = whole_groups(self._trainer, acting, rollout, compared, self.rewards_per_function)
             before = rollout["advantages"]
             width = rollout["completion_ids"].size(1)
             shaped = shape_rollout(acting, groups)[own][:, :width]
-            rollout["advantages"] = shaped.squeeze(1) if shaped.size(1) == 1 else shaped
+            # The shape must be the same on every rank. On one of them, all completions may have a single token.
+            is_flat = before.dim() == 1 and not any(shaper.per_token for shaper in acting)
+            rollout["advantages"] = shaped.squeeze(1) if is_flat else shaped
             self._log_change(before, rollout["advantages"], loss_mask(rollout))
             self._show(rollout["advantages"], loss_mask(compared))
+        self._tripwire.on_rollout(rollout)
         return rollout
+
+    def _check_origin(self) -> None:
+        """Raise if a subclass has made the rollout without `read_rollout`, although a setting needs that."""
+        args = self._trainer.args
+        is_needed = args.dynamic_sampling == "resample" or args.max_generated_tokens is not None
+        if is_needed and self._advantages_of_trl is None:
+            self._tripwire.refuse_rollout("it did not use SteerGRPOTrainer._generate_and_score_completions")
+
+    def _check_rewards(self, acting: Sequence[Shaper], rollout: dict[str, Any]) -> None:
+        """Raise if a method reads rewards, and those recorded are not the rewards of these completions."""
+        if not any("rewards" in shaper.reads for shaper in acting):
+            return
+        completions = len(rollout["advantages"]) * self._trainer.accelerator.num_processes
+        rewards = len(self.rewards_per_function)
+        if rewards != completions:
+            self._tripwire.refuse_rollout(f"it has {completions} completions, and {rewards} rewards were calculated")
+
+    def _report_replaced(self, rollout: dict[str, Any]) -> None:
+        """Warn once if a method replaces advantages that a subclass has set. Collective."""
+        replacing = [name for name, s in self._shapers.items() if s.active and s.overrides("advantages")]
+        name = class_of_override(self._trainer, "_generate_and_score_completions")
+        before = self._advantages_of_trl
+        if self._has_reported or not replacing or name is None or before is None:
+            return
+        now = rollout["advantages"]
+        differs = torch.tensor(float(now.shape != before.shape or not torch.equal(now, before)), device=now.device)
+        accelerator = self._trainer.accelerator
+        if accelerator.reduce(differs).item():
+            self._has_reported = True
+            if accelerator.is_main_process:
+                text = "%s replaces the advantages that %s sets: they have no effect. Leave one of them out."
+                logger.warning(text, ", ".join(replacing), name)
 
     def log_entropy(self, entropies: Tensor, mask: Tensor) -> float:
         """Log and return the mean entropy of a new rollout over all ranks, in nats. Collective."""
@@ -155,20 +238,17 @@ class RolloutShaping:
         trainer = self._trainer
         args = trainer.args
         # A rollout stores images and token types under the names of the forward pass's arguments.
-        inputs = {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
-        inputs |= {
-            "input_ids": torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1),
-            "attention_mask": torch.cat([rollout["prompt_mask"], rollout["completion_mask"]], dim=1),
-            "logits_to_keep": rollout["completion_ids"].size(1),
-            "batch_size": args.per_device_train_batch_size,
-            "compute_entropy": True,
-        }
+        others = {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
+        others |= {"batch_size": args.per_device_train_batch_size, "compute_entropy": True}
+        input_ids = torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1)
+        attention_mask = torch.cat([rollout["prompt_mask"], rollout["completion_mask"]], dim=1)
+        inputs = (trainer, trainer.model, input_ids, attention_mask, rollout["completion_ids"].size(1))
         with (
             keep_random_state(trainer.accelerator.device),
             disable_gradient_checkpointing(trainer.model, args.gradient_checkpointing_kwargs),
         ):
-            _, score = self._forward.run(partial(forward, trainer), self.wants_sensitivities, trainer.model, inputs)
-        check_score(score.entropies)
+            _, score = self._passes.read(forward, self.wants_sensitivities, *inputs, **others)
+        self._tripwire.check_score(score)
         return score
 
     def _restore_truncated(self, rollout: dict[str, Any]) -> dict[str, Any]:
@@ -186,8 +266,9 @@ class RolloutShaping:
     def _log_change(self, before: Tensor, after: Tensor, mask: Tensor) -> None:
         """Log how much the methods changed the advantages `[B]` or `[B, T]`, and how many are not 0, over `mask`."""
         accelerator = self._trainer.accelerator
-        rows = after.view(len(before), -1)
-        change = (rows - before.unsqueeze(1)).abs()
+        count = len(before)
+        rows = after.view(count, -1)
+        change = (rows - before.view(count, -1)).abs()
         metrics = {
             "rollout_advantage_change": masked_mean_over_ranks(accelerator, change.expand_as(mask), mask),
             "rollout_advantage_left": masked_mean_over_ranks(accelerator, (rows != 0).expand_as(mask), mask),

@@ -1,15 +1,20 @@
 """Shapes the advantages of one optimizer step and logs token statistics.
 
+A loss is read between the entry to TRL's `_compute_loss` and its return. Whatever a subclass runs before or after is
+outside, so the first forward pass inside is that of the loss. If a subclass replaces `_compute_loss` without calling
+TRL's, its whole loss is read, and its first pass over the completions counts.
+
 Statistics over all micro-batches of a step must be known before the loss of the first micro-batch. The forward pass of
 that loss gives the log-probabilities and entropies of the first micro-batch. Those of the other micro-batches are
 computed right after it, unless they were already computed for the whole rollout.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.functional.order_statistics import all_ranks, this_process
@@ -22,13 +27,16 @@ from steer_trl.shaping import (
     reads_sensitivities,
     shape_batch,
 )
-from steer_trl.trainer.checks.tripwire import Tripwire, check_score
+from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, read_score, token_batch
 from steer_trl.trainer.log.step_log import StepLog
+from steer_trl.trainer.passes import Passes, ask_entropies
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.tokens.samples import TokenLog
 from steer_trl.trainer.trl import (
     GRPOTrainer,
+    intercept,
+    is_replaced,
     micro_batches_done,
     micro_batches_of_rollout,
     micro_batches_of_step,
@@ -38,7 +46,7 @@ from steer_trl.trainer.trl import (
 
 
 class OptimizerStep:
-    """The current optimizer step. `micro_batches` counts the micro-batches of this step already trained on."""
+    """The current optimizer step."""
 
     def __init__(
         self,
@@ -48,6 +56,7 @@ class OptimizerStep:
         rollouts: RolloutShaping,
         tokens: TokenLog,
         tripwire: Tripwire,
+        passes: Passes,
         is_compiled: bool,
     ) -> None:
         self._trainer = trainer
@@ -56,54 +65,78 @@ class OptimizerStep:
         self._rollouts = rollouts
         self._tokens = tokens
         self._tripwire = tripwire
+        self._passes = passes
         self._is_compiled = is_compiled
         self._draws = any("draws" in shaper.reads for shaper in shapers.values())
+        # Whether a loss is being computed, and its inputs until its forward pass has been read.
+        self._is_in_loss = False
         self._inputs: dict[str, Any] | None = None
-        self.is_in_loss = False
         self.begin_training()
 
     def begin_training(self) -> None:
         """Reset to the start of a step. An interrupted step is discarded."""
-        self.micro_batches = 0
+        # The optimizer step whose statistics are in `_measures`.
+        self._measured: int | None = None
         self._measures: dict[str, Any] | None = None
         self._log = StepLog(self._trainer, self._shapers, self._hold)
         self._tokens.begin_training()
 
-    @contextmanager
-    def loss_of(self, inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield a copy of a loss's `inputs`.
+    @cached_property
+    def is_own_loss(self) -> bool:
+        """Whether a subclass replaces TRL's `_compute_loss`, and does not call it."""
+        return is_replaced(self._trainer, "_compute_loss")
 
-        The shaped advantages are written into it during the forward pass.
+    def read_loss(self, compute_loss: Callable[[dict[str, Any]], Tensor], inputs: dict[str, Any]) -> Tensor:
+        """Return the loss that `compute_loss` computes from a copy of `inputs`.
+
+        The shaped advantages are written into the copy during the forward pass.
         """
-        with self._tripwire.watch(inputs, self._trainer.model.training) as copy:
+        if self._is_in_loss:
+            return compute_loss(inputs)
+        trainer = self._trainer
+        if self.is_own_loss and find_entropy_coef(self._shapers) is not None:
+            self._tripwire.refuse_own_loss()
+        with self._tripwire.watch(inputs, trainer.model.training) as copy:
+            self._is_in_loss = True
             self._inputs = copy
-            self.is_in_loss = True
             try:
-                yield copy
+                with intercept(trainer, _get_per_token_logps_and_entropies=self._read_pass):
+                    loss = compute_loss(copy)
             finally:
+                self._is_in_loss = False
                 self._inputs = None
-                self.is_in_loss = False
+        return self._tripwire.follow(loss)
+
+    def _read_pass(self, forward_pass: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run a forward pass of the loss. Shape the advantages with the results of the first."""
+        if self._inputs is None:
+            return forward_pass(*args, **kwargs)
+        # Without a method, a pass is asked for nothing that the loss does not ask for.
+        if self._shapers:
+            args, kwargs = ask_entropies(args, kwargs)
+        outputs, score = self._passes.read(forward_pass, self._wants_sensitivities, *args, **kwargs)
+        # In a subclass's own loss, a pass of another shape is not over the completions.
+        if not self.is_own_loss or score.logps.shape == self._inputs["completion_ids"].shape:
+            self._on_forward(score)
+        return outputs
 
     @property
-    def wants_sensitivities(self) -> bool:
+    def _wants_sensitivities(self) -> bool:
         """Whether the next forward pass belongs to a loss that needs exact entropy sensitivities."""
-        if self._inputs is None:
-            return False
+        assert self._inputs is not None
         is_shown = self._tokens.exports(self._inputs) and not self._is_compiled
         return is_shown or reads_sensitivities(self._shapers)
 
-    def on_forward(self, score: Score) -> None:
-        """Shape the advantages of the current loss with the results of its first forward pass.
+    def _on_forward(self, score: Score) -> None:
+        """Shape the advantages of the current loss with the results of its forward pass.
 
-        Later passes of the same loss are ignored. A patched TRL may return no entropies. This is an error if methods
-        are in use. Otherwise the pass is ignored.
+        A patched TRL may return no entropies. This is an error if methods are in use. Otherwise the pass is ignored.
         """
         inputs = self._inputs
         self._inputs = None
-        if inputs is None:
-            return
+        assert inputs is not None
         if self._shapers:
-            check_score(score.entropies)
+            self._tripwire.check_score(score, needs_sensitivities=True)
         if score.entropies is None:
             return
         if self._log.is_wanted or self._tokens.exports(inputs):
@@ -120,8 +153,9 @@ class OptimizerStep:
         trainer = self._trainer
         is_training = trainer.model.training
         batch = token_batch(trainer, inputs, score, self._draws)
-        if is_training and self.micro_batches == 0:
+        if is_training and self._measured != trainer.state.global_step:
             self._measures = self._measure_step(inputs, batch)
+            self._measured = trainer.state.global_step
         of_step = self._measures if is_training else None
         result = shape_batch(self._shapers, batch, of_step or measure_all(self._shapers, batch, this_process))
         if result.advantages is not None:
@@ -134,8 +168,6 @@ class OptimizerStep:
             self._log.add(batch, result)
             if is_last:
                 self._log.write()
-        if is_training:
-            self.micro_batches = 0 if is_last else self.micro_batches + 1
 
     def _measure_step(self, inputs: dict[str, Any], first: TokenBatch) -> dict[str, Any] | None:
         """Compute the statistics over the whole step.

@@ -6,6 +6,7 @@ The methods are in the order in which TRL calls them. They call the parts in `se
                                      sampling/       replaces groups without a learning signal by other prompts' groups
                                      rollout.py      applies methods that compare the completions of a prompt
     2  a micro-batch is trained on   ordering.py     brings a prompt's completions together, and gives ranks equal work
+                                     passes.py       reads the forward pass, with what subclasses make of it
                                      forward/        runs the forward pass, without padding
                                      inputs.py       converts TRL's dictionary to a `TokenBatch`
                                      step.py         computes the step's statistics and shaped advantages, and logs
@@ -19,6 +20,9 @@ which may have one value for each token. So the loss is given a copy of its inpu
 returned log-probabilities and entropies, the shaped advantages are written into that copy. So there is no need for a
 second forward pass or for a copy of TRL's code. The original inputs stay unchanged, because TRL passes the same
 dictionary again when it trains on a rollout more than once.
+
+A subclass may override each of these methods. So whatever TRL calls is read where TRL calls it, with everything that
+subclasses make of it (`trl.intercept`): completions, rewards, rollouts and forward passes.
 """
 
 from collections.abc import Callable
@@ -43,9 +47,7 @@ from steer_trl.trainer.full_disk import explain_full_disk
 from steer_trl.trainer.log.groups import log_groups
 from steer_trl.trainer.parts import Shaping
 from steer_trl.trainer.resume import starting_point
-from steer_trl.trainer.rollout import RolloutShaping
-from steer_trl.trainer.step import OptimizerStep
-from steer_trl.trainer.trl import FORWARD_ARGUMENTS, EvalDataset, GRPOTrainer, RewardFunc
+from steer_trl.trainer.trl import FORWARD_ARGUMENTS, EvalDataset, GRPOTrainer, RewardFunc, intercept
 
 if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel
@@ -146,49 +148,28 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     # 1  A rollout is generated.
 
-    def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
-        resampling = self.shaping.resampling if self.model.training else None
-        if resampling is not None and resampling.collected is not None:
-            generated = resampling.give_back(prompts)
-        else:
-            generated = super()._generate(prompts)
-            self.shaping.generated.count(generated)
-            self.shaping.sampled.measure(generated)
-            if resampling is not None:
-                resampling.end_attempt(prompts, generated, super()._calculate_rewards)
-        self.shaping.rollouts.keep_written(generated)
-        return generated
-
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
         with self.shaping.generation.decode_faster():
             return super()._generate_single_turn(*args, **kwargs)
 
-    def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
-        resampling = self.shaping.resampling
-        if resampling is not None and resampling.collected is not None:
-            rewards = resampling.collected.verdict.rewards
-        else:
-            rewards = super()._calculate_rewards(*args, **kwargs)
-        self.shaping.rollouts.rewards_per_function = rewards
-        return rewards
-
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         build = super()._generate_and_score_completions
-        shaping = self.shaping
         # An evaluation must not change the state of a method.
         if not self.model.training:
             return build(inputs)
-
-        if shaping.resampling is not None:
-            rollout = shaping.resampling.build_rollout(build)
-        else:
+        build = partial(self.shaping.rollouts.read_rollout, build)
+        with intercept(self, _generate=self.shaping.read_completions):
+            if self.shaping.resampling is not None:
+                return self.shaping.resampling.build_rollout(build, inputs)
             rollout = build(inputs)
-            log_groups(self, shaping.rollouts.rewards_per_function)
-        rollout = shaping.rollouts.finish(rollout)
-        return shaping.tokens.mark(rollout)
+        log_groups(self, self.shaping.rollouts.rewards_per_function)
+        return rollout
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
-        return self.shaping.ordering.order(super()._prepare_inputs(generation_batch))
+        # A rollout is shaped once it has everything that subclasses add to it.
+        with intercept(self, _generate_and_score_completions=self.shaping.finish_rollout):
+            inputs = super()._prepare_inputs(generation_batch)
+        return self.shaping.ordering.order(inputs)
 
     # 2  A micro-batch is trained on.
 
@@ -196,22 +177,22 @@ class SteerGRPOTrainer(GRPOTrainer):
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
         """Return TRL's loss, computed from the shaped advantages. `inputs` is not changed."""
-        with self.shaping.step.loss_of(inputs) as copy:
-            return super().compute_loss(model, copy, return_outputs, num_items_in_batch)
+        others = {"return_outputs": return_outputs, "num_items_in_batch": num_items_in_batch}
+        compute = partial(super().compute_loss, model, **others)
+        # If TRL's `_compute_loss` is called, it is read there.
+        return self.shaping.step.read_loss(compute, inputs) if self.shaping.step.is_own_loss else compute(inputs)
+
+    def _compute_loss(self, model: nn.Module, inputs: dict[str, Any]) -> Tensor:
+        return self.shaping.step.read_loss(partial(super()._compute_loss, model), inputs)
 
     def _get_per_token_logps_and_entropies(
         self, model: nn.Module, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor | None, Any]:
-        reader: OptimizerStep | RolloutShaping = self.shaping.step
+        passes = self.shaping.passes
         forward_pass = super()._get_per_token_logps_and_entropies
         inputs = dict(zip(FORWARD_ARGUMENTS, args, strict=False)) | kwargs
-        if model is self.model and self.shaping.rollouts.wants_passes and not self.shaping.step.is_in_loss:
-            reader = self.shaping.rollouts
-            # TRL's head for the policy always computes entropies, so requesting them here adds no work. Its head for a
-            # reference model does not compute any.
-            inputs["compute_entropy"] = True
-        outputs, score = self.shaping.forward.run(forward_pass, reader.wants_sensitivities, model, inputs)
-        reader.on_forward(score)
+        outputs, score = self.shaping.forward.run(forward_pass, passes.wants_sensitivities, model, inputs)
+        passes.sensitivities = score.sensitivities
         return outputs
 
     # 3  A checkpoint.

@@ -7,7 +7,9 @@ module uses TRL's private names, except that `trainer.py` overrides some of TRL'
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
@@ -45,16 +47,102 @@ FORWARD_ARGUMENTS = list(inspect.signature(GRPOTrainer._get_per_token_logps_and_
 """The names of the forward pass's arguments after `model`. A rollout stores images and token types under these names.
 """
 
+MEANS = {
+    *("entropy", "kl", "cispo_clip_ratio", "vespo/phi_seq_mean", "aux_loss", "policy_loss"),
+    *("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "clip_ratio/low_min"),
+    "clip_ratio/high_max",
+}
+"""The log's keys to which each micro-batch adds a value."""
+
 
 # The class of the trainer.
 
 
 def is_overridden(trainer: GRPOTrainer, name: str) -> bool:
     """Return whether a subclass, or the trainer itself, replaces the method `name` of TRL's trainer or of ours."""
-    if name in vars(trainer):
-        return True
-    owner = next(parent for parent in type(trainer).__mro__ if name in vars(parent))
-    return owner not in GRPOTrainer.__mro__ and owner.__module__.partition(".")[0] != "steer_trl"
+    return bool(_overrides(trainer, name))
+
+
+def is_replaced(trainer: GRPOTrainer, name: str) -> bool:
+    """Return whether a subclass overrides the method `name` without calling the method of its parent.
+
+    This is judged by the names in the code of each override, because no override is called here.
+    """
+    return not all(_calls_parent(function, name) for function in _overrides(trainer, name))
+
+
+def class_of_override(trainer: GRPOTrainer, *names: str) -> str | None:
+    """Return the first of the methods `names` that is overridden, with the name of its class; `None` if none is."""
+    for name in names:
+        if is_overridden(trainer, name):
+            owners = (
+                parent.__name__ for parent in type(trainer).__mro__ if name in vars(parent) and _is_users(parent)
+            )
+            return f"{next(owners, 'the trainer')}.{name}"
+    return None
+
+
+def _overrides(trainer: GRPOTrainer, name: str) -> list[Callable[..., Any]]:
+    """Return the functions with which a subclass or the trainer itself overrides the method `name`."""
+    of_trainer: Any = vars(trainer).get(name)
+    is_of_trainer = of_trainer is not None and not isinstance(of_trainer, _Interceptor)
+    of_classes = [vars(parent)[name] for parent in type(trainer).__mro__ if name in vars(parent) and _is_users(parent)]
+    return [of_trainer, *of_classes] if is_of_trainer else of_classes
+
+
+def _is_users(parent: type) -> bool:
+    """Return whether a class of the trainer is neither TRL's, with its parents, nor ours."""
+    return parent not in GRPOTrainer.__mro__ and parent.__module__.partition(".")[0] != "steer_trl"
+
+
+def _calls_parent(function: Callable[..., Any], name: str) -> bool:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return code is None or not {"super", "__class__", name}.isdisjoint(_names_in(code))
+
+
+def _names_in(code: CodeType) -> set[str]:
+    """Return the names that a function's code reads, with those of the functions inside it."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return {*code.co_names, *code.co_freevars}.union(*map(_names_in, inner))
+
+
+class _Interceptor:
+    """A method of a trainer, called through the function of [`intercept`].
+
+    Calls that the method makes of itself while it runs are not intercepted.
+    """
+
+    def __init__(self, function: Callable[..., Any], complete: Callable[..., Any]) -> None:
+        self._function = function
+        self._complete = complete
+        self._is_running = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._is_running:
+            return self._complete(*args, **kwargs)
+        self._is_running = True
+        try:
+            return self._function(self._complete, *args, **kwargs)
+        finally:
+            self._is_running = False
+
+
+@contextmanager
+def intercept(trainer: GRPOTrainer, **functions: Callable[..., Any]) -> Iterator[None]:
+    """Inside the `with` block, call `function(complete, ...)` wherever TRL calls the trainer's method of that name.
+
+    `complete` is the method with everything that subclasses make of it. So a function of ours reads, or replaces, what
+    TRL itself would get.
+    """
+    of_trainer = {name: vars(trainer)[name] for name in functions if name in vars(trainer)}
+    for name, function in functions.items():
+        vars(trainer)[name] = _Interceptor(function, getattr(trainer, name))
+    try:
+        yield
+    finally:
+        for name in functions:
+            vars(trainer).pop(name, None)
+        vars(trainer).update(of_trainer)
 
 
 # The position of a training run.
@@ -173,6 +261,21 @@ def remove_last(trainer: GRPOTrainer, keys: Iterable[str]) -> None:
             del log[key]
 
 
+def average_new_means(trainer: GRPOTrainer, done: dict[str, int]) -> None:
+    """Replace the means that the micro-batches of an optimizer step have logged by one mean for each key.
+
+    `done` maps each key to the number of logged values of earlier steps, and is updated.
+    """
+    log = trainer._metrics["train"]
+    for key in MEANS & log.keys():
+        first = done.get(key, 0)
+        # As in TRL, NaN stands for no value.
+        new = [value for value in log[key][first:] if value == value]
+        if new:
+            log[key][first:] = [sum(new) / len(new)]
+        done[key] = len(log[key])
+
+
 def extra_columns(trainer: GRPOTrainer) -> dict[str, list[Any]]:
     """Return TRL's dictionary of values that reward functions passed to `log_extra` for this rollout."""
     return trainer._pending_extra_logs
@@ -187,8 +290,16 @@ def tokenizer_of(trainer: GRPOTrainer) -> PreTrainedTokenizerBase:
 
 
 def forward(trainer: GRPOTrainer, *args: Any, **inputs: Any) -> tuple[Tensor, Tensor, Any]:
-    """Run TRL's own forward pass. Return log-probabilities and entropies `[B, T]`, and the auxiliary loss."""
-    return GRPOTrainer._get_per_token_logps_and_entropies(trainer, *args, **inputs)
+    """Run the trainer's own forward pass, with everything that subclasses make of it.
+
+    Return log-probabilities and entropies `[B, T]`, and the auxiliary loss.
+    """
+    return trainer._get_per_token_logps_and_entropies(*args, **inputs)
+
+
+def calculate_rewards(trainer: GRPOTrainer, *args: Any) -> Tensor:
+    """Return the rewards `[N, functions]` of the N completions of all ranks. Collective."""
+    return trainer._calculate_rewards(*args)
 
 
 def score_tokens(trainer: GRPOTrainer, **inputs: Any) -> tuple[Tensor, Tensor]:

@@ -40,8 +40,13 @@ torch.set_num_threads(1)
 
 
 def completion(number, variant="plain"):
-    """Tokens of the completion at a global position; those of a group begin alike. In `even` all are as long."""
+    """Tokens of the completion at a global position; those of a group begin alike. In `even` all are as long.
+
+    In `short` those of the first half, which are one rank's of two, have a single token.
+    """
     dice = random.Random(number)
+    if variant == "short" and number < COMPLETIONS // 2:
+        return [4 + number]
     return [4, 5, 4, *(dice.randrange(4, 14) for _ in range(6 if variant == "even" else 2 + number % 7))]
 
 

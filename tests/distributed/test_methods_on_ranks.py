@@ -45,6 +45,23 @@ def results(run_splits):
     return run_splits([*VARIANTS, ("none", "plain"), ("none", "even")], lambda key: splits.get(key[1], SPLITS), case)
 
 
+def test_ranks_may_have_single_tokens_alone(run_splits):
+    """All completions of one of two ranks have one token; micro-batches are ordered by length, or as TRL has them."""
+    keys = [(name, skips) for name in ("position", "gtpo", "f_grpo", "none") for skips in (False, True)]
+
+    def short(key, size, count):
+        name, skips = key
+        fields = {"advantage_shaping": name, "per_device_train_batch_size": size, "gradient_accumulation_steps": count}
+        return {"fields": fields | {"skip_padding": skips}, "steps": 1, "variant": "short"}
+
+    results = run_splits(keys, lambda key: [(1, 8, 2), (2, 4, 2)], short)
+    for name, _ in keys:
+        first, *others = (result for skips in (False, True) for result in results[name, skips])
+        size = np.linalg.norm(joined(first["update"]))
+        for other in others:
+            assert np.linalg.norm(joined(other["update"]) - joined(first["update"])) < 2e-5 * size, name
+
+
 def joined(values):
     return np.concatenate([values[key] for key in sorted(values)])
 

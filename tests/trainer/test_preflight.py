@@ -43,27 +43,3 @@ def test_positional_arguments_and_the_default_configuration(model_dir, tokenizer
     trainer = SteerGRPOTrainer(model_dir, count_reward, None, prompts, prompts.select([0]), tokenizer)
     assert isinstance(trainer.args, SteerGRPOConfig) and trainer.args.advantage_shaping == "steer"
     assert len(trainer.eval_dataset) == 1
-
-
-SHORT = {"per_device_train_batch_size": 32, "gradient_accumulation_steps": 1, "hold_entropy": 0.65}
-"""A rollout of 8 prompts, so that the initial entropy is the mean of the first four."""
-
-
-@pytest.mark.parametrize(
-    ("length", "rows"),
-    [
-        ({"max_steps": 3}, 8),
-        ({"max_steps": 4}, 8),
-        ({"max_steps": 7, "num_iterations": 2}, 8),
-        ({"max_steps": 6, "num_iterations": 2}, 8),
-        ({"max_steps": -1, "num_train_epochs": 3}, 15),
-        ({"max_steps": -1, "num_train_epochs": 2}, 16),
-    ],
-)
-def test_a_run_that_is_too_short_to_hold_says_so(make_trainer, caplog, length, rows):
-    """The warning appears exactly where the trained run never has a level."""
-    rows = Dataset.from_dict({"prompt": [f"{i}+1=" for i in range(rows)]})
-    trainer = make_trainer(SteerGRPOTrainer, **SHORT | length, trainer_arguments={"train_dataset": rows})
-    warned = any("hold_entropy_unit='nats'" in record.getMessage() for record in caplog.records)
-    trainer.train()
-    assert warned == (not any("hold_entropy/target" in entry for entry in trainer.state.log_history))

@@ -123,6 +123,23 @@ def test_what_a_tool_wrote_and_what_never_ended(train):
     assert all(line["is_truncated"] and not any(line["loss_mask"]) for line in cut)
 
 
+def test_any_end_token_ends_a_completion(make_trainer):
+    """A model may have several; one inside, of an earlier turn, ends nothing."""
+    other_end = 13
+
+    def write(prompts, trainer):
+        last = [trainer.processing_class.eos_token_id, other_end, 5, 5]
+        ids = [[4, 4 + i, other_end if i % 4 == 3 else 6, last[i % 4]] for i in range(len(prompts))]
+        return given(prompts, trainer, ids)
+
+    arguments = {"rollout_func": write, "reward_funcs": count_reward}
+    trainer = make_trainer(SteerGRPOTrainer, log_tokens=1, max_steps=1, trainer_arguments=arguments)
+    trainer.eos_token_ids = [*trainer.eos_token_ids, other_end]
+    trainer.train()
+    assert [line["is_truncated"] for line in looks(trainer)[1]] == [False, False, True, True] * 2
+    assert trainer.state.log_history[0]["completions/clipped_ratio"] == 0.5
+
+
 def test_with_dynamic_sampling_rewards_stay_with_their_completions(train):
     """Groups come from several attempts and change places."""
     settings = {"log_tokens": 1, "max_steps": 3, "dynamic_sampling": "resample"}

@@ -68,21 +68,10 @@ class OwnRollout(SteerGRPOTrainer):
 HELD = {"hold_entropy": 0.1, "hold_entropy_unit": "nats"}
 
 
-@pytest.mark.parametrize(
-    ("trainer_class", "method", "settings"),
-    [
-        (OwnLoss, "steer", {}),
-        (OwnLoss, "repo_r", HELD),
-        (OwnStep, "stare", {}),
-        (SteerGRPOTrainer, "steer", {}),  # patched
-    ],
-)
-def test_bypassing_a_hook_ends_the_first_step(make_trainer, monkeypatch, tmp_path, trainer_class, method, settings):
-    if trainer_class is SteerGRPOTrainer:
-        monkeypatch.setattr(SteerGRPOTrainer, "compute_loss", GRPOTrainer.compute_loss)
-    trainer = make_trainer(trainer_class, save_strategy="steps", save_steps=1, advantage_shaping=method, **settings)
-    text = r"do not reach TRL's loss: .*did not use SteerGRPOTrainer\.compute_loss .*plain GRPO"
-    with pytest.raises(RuntimeError, match=text):
+def test_bypassing_a_hook_ends_the_first_step(make_trainer, tmp_path):
+    """Without TRL's step, TRL takes training for an evaluation."""
+    trainer = make_trainer(OwnStep, save_strategy="steps", save_steps=1, advantage_shaping="stare")
+    with pytest.raises(RuntimeError, match=r"OwnStep\.training_step bypasses"):
         trainer.train()
     assert trainer.state.global_step == 1 and not list((tmp_path / "run").glob("checkpoint-*"))
 
@@ -138,11 +127,14 @@ def test_plain_grpo_is_asked_for_nothing(train, monkeypatch):
     assert same_parameters(grpo, train(SteerGRPOTrainer, advantage_shaping="none"))
 
 
-def test_whoever_gets_the_advantages_has_read_them():
-    early = WatchedInputs({"advantages": 1.0})
-    early.get("advantages")
-    early.is_watching = True
-    with pytest.raises(RuntimeError, match="did not read the advantages"):
-        early.check()
-    early.get("advantages")
-    early.check()
+@pytest.mark.parametrize(
+    "read",
+    [lambda inputs: inputs["advantages"], lambda inputs: inputs.get("advantages"), dict, lambda inputs: {**inputs}],
+)
+def test_whoever_gets_the_advantages_has_read_them(read):
+    inputs = WatchedInputs({"advantages": 1.0})
+    read(inputs)
+    assert not inputs.is_read
+    inputs.is_watching = True
+    read(inputs)
+    assert inputs.is_read

@@ -11,8 +11,9 @@ policy-gradient step lowers the entropy in proportion to cov, which is large for
 and for unlikely tokens with a low one. The authors' code computes the means over one micro-batch on one GPU. For
 Clip-Cov the authors clip the ratio at 0 and 2 (`epsilon: 1, epsilon_high: 1`). For KL-Cov TRL's clipping is switched
 off, and A_hat = A - coef sign(lp - lq) / r on the top tokens gives the gradient of the loss above. A_hat can have the
-opposite sign of A, if the penalty outweighs the advantage. sign(0) = 0, so the first step of a rollout is unchanged.
-The logged loss does not include the penalty.
+opposite sign of A, if the penalty outweighs the advantage. sign(0) = 0, so the first step of a rollout is unchanged,
+and so are tokens that have moved by less than `STILL` nats, which may be rounding. The logged loss does not include
+the penalty.
 
 Use Clip-Cov to change as few tokens as possible. KL-Cov penalises the tokens with the largest cov instead of dropping
 tokens.
@@ -32,6 +33,9 @@ from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import SIGNS, TOKEN_RATIOS, UNCLIPPED
 from steer_trl.shaping.base import PAPERS, Options, Shaper
 from steer_trl.shaping.batch import TokenBatch
+
+STILL = 1e-5
+"""The change of a log-probability, in nats, below which a token counts as unchanged by KL-Cov."""
 
 
 class CovarianceMeasure(NamedTuple):
@@ -169,9 +173,12 @@ class KlCov(ByCovariance[KlCovOptions]):
         # The threshold has a margin, because log-probabilities differ in their last bits from batch to batch.
         # If all advantages are equal, every covariance is 0 and no token is chosen.
         top = (cov >= threshold - self.tolerance * threshold.abs()) & (cov != 0)
-        # A token whose log-probability has not changed gets no penalty. A ratio without a finite inverse in float32
-        # cannot be used.
-        return top & (batch.logps != batch.old_logps) & batch.ratio.isfinite() & batch.ratio.reciprocal().isfinite()
+        # A token whose log-probability has not changed gets no penalty. Two forward passes differ by rounding, which
+        # must not decide the sign. A ratio without a finite inverse in float32 cannot be used.
+        has_moved = (batch.logps.float() - batch.old_logps.float()).abs() > STILL
+        if batch.is_first_step:
+            has_moved = torch.zeros_like(has_moved)
+        return top & has_moved & batch.ratio.isfinite() & batch.ratio.reciprocal().isfinite()
 
 
 def covariance(batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> Tensor:

@@ -1,7 +1,6 @@
 """Checks, when a trainer is constructed, for problems that TRL would miss or report only hours later."""
 
 import logging
-import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +14,6 @@ from trl.trainer.utils import get_callable_name, get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.data.lengths import check_tokenizer
-from steer_trl.entropy.start import first_rollouts
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.exceptions import InvalidTypeError, InvalidValueError
 from steer_trl.rewards import MathReward
@@ -80,8 +78,6 @@ def check_trainer_arguments(
         if not has_environments and rollout_func is None:
             complaints += _size_complaints(train_dataset, args)
     refuse(complaints, "SteerGRPOTrainer")
-    if args is not None and args.hold_entropy is not None and args.hold_entropy_unit == "initial":
-        _warn_if_too_short_to_hold(train_dataset, args)
 
 
 def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset: Any, **others: Any) -> None:
@@ -165,25 +161,6 @@ def _size_complaints(dataset: Any, args: SteerGRPOConfig) -> list[str]:
         f"(generation_batch_size={args.generation_batch_size} over num_generations={args.num_generations}). Lower "
         "per_device_train_batch_size or steps_per_generation, or add rows."
     ]
-
-
-def _warn_if_too_short_to_hold(dataset: Any, args: SteerGRPOConfig) -> None:
-    """Warn if the run has fewer rollouts than its initial entropy is measured over, as far as its length is known."""
-    if args.max_steps > 0:
-        micro_batches = args.max_steps * args.gradient_accumulation_steps
-        rollouts = math.ceil(micro_batches / (args.steps_per_generation * args.num_iterations))
-    elif isinstance(dataset, Dataset):
-        rollouts = math.ceil(args.num_train_epochs * (len(dataset) // args.groups_per_rollout))
-    else:
-        return
-    needed = first_rollouts(args)
-    if rollouts < needed:
-        logger.warning(
-            "hold_entropy=%g has no effect in this run: its level is relative to the mean entropy of the first %d "
-            "rollouts, and the run has only %d. Train for longer, or give the level in nats, with "
-            "hold_entropy_unit='nats'.",
-            *(args.hold_entropy, needed, rollouts),
-        )
 
 
 def _gold_complaints(dataset: Any, rewards: list[Any]) -> list[str]:

@@ -56,6 +56,9 @@ class UpdateWatch(TrainerCallback):
 
         The alarm is not raised while all rewards are equal, because a different alarm reports that.
         """
+        # Only the main process has read the log, and writes files.
+        if not state.is_world_process_zero:
+            return
         first = self._first
         steps = state.global_step - self._first_step
         if first is None:

@@ -3,7 +3,6 @@
 If no function decides which completions are correct, it is informative if their advantages are not 0.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -12,13 +11,10 @@ from torch import Tensor
 
 from steer_trl.functional.informative import is_informative
 from steer_trl.trainer.correctness import deciding_reward, find_judges, is_decided
-from steer_trl.trainer.trl import GRPOTrainer, count_written
+from steer_trl.trainer.trl import GRPOTrainer, calculate_rewards, count_written
 
 Rows = list[dict[str, Any]]
 """Rows of the data set, one for each completion."""
-
-ScoreRewards = Callable[..., Tensor]
-"""TRL's `_calculate_rewards`, which returns the rewards `[N, functions]` of the N completions of all ranks."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +42,7 @@ class GroupVerdict:
         return cls(**{one.name: torch.cat([getattr(part, one.name) for part in parts]) for one in fields(cls)})
 
 
-def judge_groups(
-    trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], generated: tuple[Any, ...], score: ScoreRewards
-) -> GroupVerdict:
+def judge_groups(trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], generated: tuple[Any, ...]) -> GroupVerdict:
     """Score the completions that TRL has `generated` for `inputs`, and judge the groups of all ranks.
 
     Collective.
@@ -57,7 +51,7 @@ def judge_groups(
     # A `rollout_func` may return extra fields for the reward functions. As in TRL, they are added to the rows.
     for i, row in enumerate(inputs):
         row |= {name: values[i] if isinstance(values, list) else values for name, values in extra_fields.items()}
-    rewards = score(inputs, prompts, completions, completion_ids)
+    rewards = calculate_rewards(trainer, inputs, prompts, completions, completion_ids)
     lengths = trainer.accelerator.gather(torch.tensor(count_written(generated), device=rewards.device))
     return GroupVerdict(rewards, deciding_reward(trainer, rewards), lengths, find_informative(trainer, rewards))
 

@@ -1,9 +1,11 @@
 """Replaces groups without a learning signal by other prompts' groups (`dynamic_sampling="resample"`).
 
 An attempt generates groups for the next prompts: it runs TRL's rollout method on them, and leaves the method as soon
-as the completions exist. Once enough groups are informative, they are divided evenly over the ranks. Then TRL's method
-runs again, this time to its end, with the stored completions in place of generated ones. Groups left over wait for the
-next rollout. In every checkpoint, `dynamic_sampling.pt` holds these groups and the position in the data set.
+as the trainer's complete `_generate` has returned completions, and its complete `_calculate_rewards` their rewards.
+Once enough groups are informative, they are divided evenly over the ranks. Then TRL's method runs again, this time to
+its end, with the stored completions and rewards in place of new ones. So no method of a subclass runs twice on the
+same completions. Groups left over wait for the next rollout. In every checkpoint, `dynamic_sampling.pt` holds these
+groups and the position in the data set.
 """
 
 import logging
@@ -18,6 +20,7 @@ import torch
 from steer_trl.system import write_whole
 from steer_trl.trainer.correctness import deciding_reward, is_decided
 from steer_trl.trainer.log.groups import log_groups
+from steer_trl.trainer.ranks import raise_together, read_on_main
 from steer_trl.trainer.sampling.completions import (
     PromptGroup,
     StoredCompletion,
@@ -26,11 +29,11 @@ from steer_trl.trainer.sampling.completions import (
     store_completions,
     to_generated,
 )
-from steer_trl.trainer.sampling.judge import GroupVerdict, Rows, ScoreRewards, judge_groups, share_without_judge
+from steer_trl.trainer.sampling.judge import GroupVerdict, Rows, judge_groups, share_without_judge
 from steer_trl.trainer.sampling.log import log_sampling
-from steer_trl.trainer.sampling.prompts import PromptStream
+from steer_trl.trainer.sampling.prompts import open_stream
 from steer_trl.trainer.saved import SAMPLING_FILE, read_tensors
-from steer_trl.trainer.trl import GRPOTrainer, append_to_log
+from steer_trl.trainer.trl import GRPOTrainer, append_to_log, class_of_override, intercept
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +55,17 @@ UNJUDGED = (
 )
 MOST_WITHOUT_JUDGE = 0.5
 """The largest share of a rollout's groups without a difference in correctness that is not warned about."""
+
+OTHER_ROWS = (
+    "dynamic_sampling='resample' reads the rows of the data set itself, and they are not those that TRL would train "
+    "on: %s changes them. What it changes has no effect. Change the data set, or leave dynamic_sampling unset."
+)
+HANDLES_ROWS = (
+    *("_generate_and_score_completions", "_prepare_inputs", "training_step", "get_train_dataloader"),
+    "_get_train_sampler",
+)
+"""The methods that handle the rows of a rollout, the last first."""
+
 
 MARGIN = 1.28
 """Safety margin for the size of an attempt, in standard deviations. With it, nine of ten attempts fill the rollout."""
@@ -86,10 +100,7 @@ class Collected:
 
 
 class Resampling:
-    """Generates groups until a rollout has enough informative ones, then lets TRL build the rollout from them.
-
-    `collected` holds the groups from which TRL builds the rollout. It is `None` while completions are generated.
-    """
+    """Generates groups until a rollout has enough informative ones, then lets TRL build the rollout from them."""
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self._trainer = trainer
@@ -98,29 +109,36 @@ class Resampling:
         self._was_judged = False
         # This is the running mean of the share of informative groups in an attempt; `None` before the first attempt.
         self._share: float | None = None
-        self.collected: Collected | None = None
         # The rows of the current attempt and their numbers in the data set, one for each of this rank's completions.
         self._inputs: Rows = []
         self._numbers: list[int] = []
 
     # One rollout.
 
-    def build_rollout(self, build: BuildRollout) -> dict[str, Any]:
+    def build_rollout(self, build: BuildRollout, inputs: Rows) -> dict[str, Any]:
         """Collect groups for a rollout, have TRL `build` it from them, and log how they were chosen.
+
+        `inputs` are the rows from which TRL would build it. They are only compared with those that are read here.
 
         Collective.
         """
+        self._compare_rows(inputs)
         groups, num_informative, verdicts = self._collect_groups(build)
         completions = [completion for group in groups for completion in group]
         has_tool_masks = any(completion["tool_mask"] for completion in completions)
         collected = Collected(
             self._own_part(completions), self._verdict_on(completions, num_informative), has_tool_masks
         )
-        self.collected = collected
-        try:
-            rollout = build(self._stream.rows_of([completion["number"] for completion in collected.own]))
-        finally:
-            self.collected = None
+        rows = self._stream.rows_of([completion["number"] for completion in collected.own])
+
+        def give_completions(_generate: Callable[..., Any], prompts: list[Any]) -> tuple[Any, ...]:
+            return to_generated(self._trainer, prompts, collected.own, collected.has_tool_masks)
+
+        def give_rewards(_calculate: Callable[..., Any], *_: Any) -> torch.Tensor:
+            return collected.verdict.rewards
+
+        with intercept(self._trainer, _generate=give_completions, _calculate_rewards=give_rewards):
+            rollout = build(rows)
         self._warn_if_unjudged(collected.verdict)
         generated = GroupVerdict.merge(verdicts) if verdicts else None
         log_sampling(self._trainer, generated, collected.verdict)
@@ -134,16 +152,26 @@ class Resampling:
         append_to_log(self._trainer, counts)
         return rollout
 
-    def give_back(self, prompts: list[Any]) -> tuple[Any, ...]:
-        """Return the collected completions of `prompts` in the form that TRL's `_generate` returns."""
-        assert self.collected is not None
-        return to_generated(self._trainer, prompts, self.collected.own, self.collected.has_tool_masks)
+    def _compare_rows(self, inputs: Rows) -> None:
+        """Warn if the first rows that TRL gives are not those that dynamic sampling reads. Collective."""
+        trainer = self._trainer
+        numbers = self._stream.first(trainer.args.groups_per_rollout)
+        if numbers is None:
+            return
+        own = self._own_part([number for number in numbers for _ in range(trainer.num_generations)])
+        ours, trls = ([(*row, row.get("prompt")) for row in rows] for rows in (self._stream.rows_of(own), inputs))
+        differs = torch.tensor(float(ours != trls), device=trainer.accelerator.device)
+        if trainer.accelerator.reduce(differs).item() and trainer.accelerator.is_main_process:
+            logger.warning(OTHER_ROWS, class_of_override(trainer, *HANDLES_ROWS) or "the data loader")
 
-    def end_attempt(self, prompts: list[Any], generated: tuple[Any, ...], score: ScoreRewards) -> NoReturn:
-        """Judge TRL's `generated` completions of `prompts`, and raise [`GenerationDone`] with them."""
-        verdict = judge_groups(self._trainer, self._inputs, prompts, generated, score)
+    def _end_attempt(self, generate: Callable[..., Any], prompts: list[Any]) -> NoReturn:
+        """Generate and judge completions of `prompts`, and raise [`GenerationDone`] with them."""
+        generated = generate(prompts)
+        verdict = judge_groups(self._trainer, self._inputs, prompts, generated)
         own_rewards = self._own_part(verdict.rewards)
-        raise GenerationDone(store_completions(self._trainer, self._numbers, generated, own_rewards), verdict)
+        with raise_together(self._trainer.accelerator):
+            completions = store_completions(self._trainer, self._numbers, generated, own_rewards)
+        raise GenerationDone(completions, verdict)
 
     def _collect_groups(self, build: BuildRollout) -> tuple[list[PromptGroup], int, list[GroupVerdict]]:
         """Return the groups of a rollout, the number of informative groups, and the verdict on each attempt.
@@ -223,7 +251,8 @@ class Resampling:
         self._numbers = self._own_part([number for number in numbers for _ in range(self._trainer.num_generations)])
         self._inputs = self._stream.rows_of(self._numbers)
         try:
-            build(self._inputs)
+            with intercept(self._trainer, _generate=self._end_attempt):
+                build(self._inputs)
         except GenerationDone as done:
             return done
         raise AssertionError("TRL built a rollout without calling _generate")
@@ -261,9 +290,9 @@ class Resampling:
             "use_vllm": trainer.use_vllm,
         }
 
-    def begin_training(self, sampler: Any) -> None:
-        """Start a training run at the first prompt of TRL's `sampler`, without waiting groups."""
-        self._stream = PromptStream(sampler)
+    def begin_training(self, dataloader: Any) -> None:
+        """Start a training run at the first prompt of the trainer's `dataloader`, without waiting groups."""
+        self._stream = open_stream(self._trainer, dataloader)
         self._waiting = []
         self._share = None
 
@@ -281,10 +310,10 @@ class Resampling:
     def load(self, folder: Path) -> None:
         """Restore the state that [`save`] wrote."""
         path = folder / SAMPLING_FILE
-        if not path.exists():
+        state = read_on_main(self._trainer.accelerator, lambda: read_tensors(path) if path.exists() else None)
+        if state is None:
             logger.warning("%s does not exist: prompts are drawn from the beginning of the data set.", path)
             return
-        state = read_tensors(path)
         self._stream.load_state_dict(state["prompts"])
         self._share = state["share"]
         if state["made_with"] == self._made_with:

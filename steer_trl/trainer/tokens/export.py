@@ -48,7 +48,8 @@ def line_of(
         **known,
         "prompt": text if len(text) <= LONGEST_PROMPT else f"{text[:LONGEST_PROMPT]} [...]",
         "num_tokens": length,
-        "is_truncated": not (ids[:length] == tokenizer.eos_token_id).any().item(),
+        # As in TRL's log. A model may have several end tokens.
+        "is_truncated": not length or int(ids[length - 1]) not in (*trainer.eos_token_ids, tokenizer.pad_token_id),
         "entropy_change_source": "exact" if is_exact(batch) else "estimate",
         "texts": texts_of(tokenizer, ids[:kept].tolist()),
         "token_ids": ids[:kept].tolist(),
