@@ -132,7 +132,7 @@ class Shaping:
         return self.tokens.mark(self.rollouts.finish(build(inputs)))
 
     def read_completions(self, generate: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call the trainer's complete `_generate`, count its tokens, and compare its policy with the one that scores."""
+        """Call the complete `_generate`, count its tokens, and compare its policy with the one that scores them."""
         generated = self.generated.count_all(generate, *args, **kwargs)
         self.sampled.measure(generated)
         return generated
