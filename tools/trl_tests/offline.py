@@ -12,12 +12,8 @@ fails, because the parts of ours are made there. TRL's `conftest.py` changes the
 """
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
-
-CACHE = Path(tempfile.gettempdir(), "steer_trl_trl_tests")
-os.environ |= {"HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1", "HF_HOME": str(CACHE)}
 
 import datasets
 import pytest
@@ -27,6 +23,7 @@ import transformers
 import steer_trl
 from steer_trl.tiny import tiny_tokenizer
 
+CACHE = Path(os.environ["HF_HOME"])
 METHOD = os.environ.get("METHOD")
 SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "max_position_embeddings": 4096}
 SIZES |= {"num_attention_heads": 4, "num_key_value_heads": 2}
