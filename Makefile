@@ -22,7 +22,7 @@ NEWEST_RUN := $(subst $(VENV)/,$(NEWEST)/,$(RUN))
 VLLM := .venv-vllm
 VLLM_RUN := PATH="$(CURDIR)/$(VLLM)/bin:$$PATH" TORCH_EXTENSIONS_DIR="$(CURDIR)/$(VLLM)/torch_extensions" OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
-.PHONY: help install quickstart evidence compare test test-all test-newest test-settings test-distributed test-vllm notebooks lint format docs settings metrics messages browser slurm benchmark clean
+.PHONY: help install quickstart evidence compare test test-all test-newest test-settings test-trl test-distributed test-vllm notebooks lint format docs settings metrics messages browser slurm benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -97,6 +97,9 @@ test-newest: $(NEWEST)/.installed ## run the tests of `make test` with the newes
 
 test-settings: install ## resume runs under many settings of TRL and compare them with uninterrupted runs; minutes
 	SWEEP=full $(RUN) -m pytest tests/trainer/test_settings_resume.py
+
+test-trl: install ## run TRL's own GRPO tests, TRL=path of a checkout of it; with our trainer: METHOD=none, steer, ...
+	METHOD=$(METHOD) HF_HOME=.trl-tests HF_HUB_OFFLINE=1 TRL_EXPERIMENTAL_SILENCE=1 PYTHONPATH=tools/trl_tests:$(TRL) $(RUN) -m pytest -p offline --rootdir $(TRL) -c /dev/null $(TRL)/tests/test_grpo_trainer.py -k "not vlm and not vision and not liger and not vllm and not image and not chunked"
 
 test-distributed: install ## test DDP, ZeRO-2, ZeRO-3, FSDP2, splits of a batch and killed runs, in processes on the CPU
 	$(RUN) -m pytest tests/distributed

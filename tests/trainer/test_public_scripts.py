@@ -39,7 +39,7 @@ class Sharpen(TrainerCallback):
         if any("hold_entropy/target" in entry for entry in state.log_history):
             norm = next(module for name, module in model.named_modules() if name.endswith(".norm"))
             with torch.no_grad():
-                norm.weight.mul_(2.0)
+                norm.weight.mul_(6.0)
 
 
 # Rewards.

@@ -129,7 +129,9 @@ def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: 
     """
     # `accelerate launch --dynamo_backend` sets this variable.
     backend = os.environ.get("ACCELERATE_DYNAMO_BACKEND", "no")
-    is_compiled = args.torch_compile or backend.lower() != "no" or isinstance(model, OptimizedModule)
+    # `model.compile()` compiles in place, and leaves the class as it is.
+    is_of_user = isinstance(model, OptimizedModule) or getattr(model, "_compiled_call_impl", None) is not None
+    is_compiled = args.torch_compile or backend.lower() not in ("", "no") or is_of_user
     if is_compiled and reads_sensitivities(shapers):
         complaint = (
             f"torch_compile and other ways to compile the model cannot be combined with {', '.join(shapers)}, which "
