@@ -148,7 +148,10 @@ class Checkpoints(TrainerCallback):
                 logger.warning("%s has no state of %r: it starts from scratch, as in a first rollout.", path, name)
         if PROGRESS in state:
             with name_file(path, f"{PROGRESS} and {SETTINGS}"):
-                geometry = {name: read_from_state(state.get(SETTINGS), name, *WHOLE) for name in GEOMETRY}
+                settings = state.get(SETTINGS)
+                # A checkpoint of an earlier version has only some of these settings.
+                names = [name for name in GEOMETRY if not isinstance(settings, dict) or name in settings]
+                geometry = {name: read_from_state(settings, name, *WHOLE) for name in names}
                 done = read_from_state(state[PROGRESS], "micro_batches", *WHOLE)
                 per_rollout = read_from_state(state[PROGRESS], "per_rollout", *WHOLE)
             _load_rollout(self._trainer, folder, geometry, done, max(per_rollout, 1))
