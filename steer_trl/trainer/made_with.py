@@ -10,8 +10,8 @@ from steer_trl.shaping import find_shaper
 from steer_trl.trainer.trl import GRPOTrainer
 
 SETTINGS = (
-    *("advantage_shaping", "hold_entropy", "hold_entropy_unit", "hold_entropy_final", "hold_entropy_decay_start"),
-    *("shaping_scope", "dynamic_sampling", "dynamic_sampling_reward"),
+    *("advantage_shaping", "hold_entropy", "hold_entropy_unit", "hold_entropy_until", "hold_entropy_final"),
+    *("hold_entropy_decay_start", "shaping_scope", "dynamic_sampling", "correct_reward"),
 )
 SAMPLED = 16
 """The number of prompts by which data sets are compared."""

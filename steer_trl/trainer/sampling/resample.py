@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from steer_trl.options.base import OLD_NAMES
 from steer_trl.system import write_whole
 from steer_trl.trainer.correctness import deciding_reward, is_decided
 from steer_trl.trainer.log.groups import log_groups
@@ -316,8 +317,9 @@ class Resampling:
             return
         self._stream.load_state_dict(state["prompts"])
         self._share = state["share"]
-        if state["made_with"] == self._made_with:
+        made_with = {OLD_NAMES.get(name, name): value for name, value in state["made_with"].items()}
+        if made_with == self._made_with:
             self._waiting = state["waiting"]
         elif state["waiting"]:
             text = "The groups that waited for this rollout are dropped: made with %s, now %s."
-            logger.warning(text, state["made_with"], self._made_with)
+            logger.warning(text, made_with, self._made_with)
