@@ -21,7 +21,7 @@ from steer_trl.rewards.numerals import NOTATIONS
 IN_TRAINING = [answers, instructions, lengths, loader, reading, schemas, sources, templates]
 IN_WORKERS = [answer_reading, formulas, golds, judge, layout, numerals, units]
 RULES = [*TABLE["layout"], *TABLE["words"], *TABLE["formulas"], *TABLE["units"]["rules"]]
-LENGTHS = (40, 80)
+LENGTHS = (30, 60)
 # Steps that do not depend on the length of a text.
 START = 60
 

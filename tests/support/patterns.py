@@ -101,7 +101,7 @@ CLASSES = {sre.CATEGORY_DIGIT: r"\d", sre.CATEGORY_SPACE: r"\s", sre.CATEGORY_WO
 CLASSES |= {sre.CATEGORY_NOT_DIGIT: r"\D", sre.CATEGORY_NOT_SPACE: r"\S", sre.CATEGORY_NOT_WORD: r"\W"}
 
 
-def write_hard_texts(pattern, lengths, seed=0, examples=6):
+def write_hard_texts(pattern, lengths, seed=0, examples=4):
     """Return texts of about these numbers of characters: repeats of what the pattern looks for, and of its beginnings.
 
     Each entry has the same text at every length.
