@@ -196,9 +196,10 @@ class ShapingConfig(GRPOConfig):
     skip_padding: Annotated[
         bool | None,
         Setting(
-            "Run the model without padding, and order the completions of an optimizer step by length. Except for "
-            "rounding the update is the same. Give it the same value in two runs that should be equal to the last "
-            "bit. Unset: true with a method, false with 'none'."
+            "Run the model without padding, and order the completions of an optimizer step by length. Where "
+            "Transformers generates, compute a group's prompt once, and drop completions that have ended. Except for "
+            "rounding the run is the same. Give it the same value in two runs that should be equal to the last bit. "
+            "Unset: true with a method, false with 'none'."
         ),
     ] = None
     shaping_options: Annotated[
