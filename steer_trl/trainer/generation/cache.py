@@ -65,6 +65,7 @@ class GrowingLayer(DynamicLayer):
 
     def __init__(self, layer: DynamicLayer, rows: Tensor, most: int) -> None:
         super().__init__()
+        assert layer.keys is not None and layer.values is not None
         self.lazy_initialization(layer.keys, layer.values)
         self._all_keys = GrowingTensor(layer.keys[rows], most)
         self._all_values = GrowingTensor(layer.values[rows], most)
@@ -88,6 +89,7 @@ class GrowingWindow(DynamicSlidingWindowLayer):
 
     def __init__(self, layer: DynamicSlidingWindowLayer, rows: Tensor, most: int) -> None:
         super().__init__(layer.sliding_window)
+        assert layer.keys is not None and layer.values is not None
         self.lazy_initialization(layer.keys, layer.values)
         self.cumulative_length = layer.cumulative_length
         self._all_keys = GrowingTensor(layer.keys[rows], most)
