@@ -124,13 +124,12 @@ def can_grow(cache: Any) -> bool:
     """Return whether the `cache` is Transformers' default one, and each of its layers has a replacement."""
     if type(cache) is not DynamicCache or cache.offloading:
         return False
-    layers = [type(layer) for layer in cache.layers] or [cache.layer_class_to_replicate]
+    layers: list[Any] = [type(layer) for layer in cache.layers] or [cache.layer_class_to_replicate]
     return all(layer in LAYERS for layer in layers)
 
 
 def repeat_rows(cache: DynamicCache, rows: Tensor, most: int) -> None:
     """Fill the `cache` with the given `rows` `[B]` of its batch, and let it grow in place by at most `most` tokens."""
     # A layer that shares another layer's keys and values stays empty.
-    cache.layers = [
-        LAYERS[type(layer)](layer, rows, most) if layer.is_initialized else layer for layer in cache.layers
-    ]
+    layers: list[Any] = cache.layers
+    cache.layers = [LAYERS[type(layer)](layer, rows, most) if layer.is_initialized else layer for layer in layers]
