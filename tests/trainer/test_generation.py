@@ -1,6 +1,5 @@
 """Generation without vLLM: the completions of Transformers' `generate`, from fewer passes over fewer rows."""
 
-import itertools
 from collections import Counter
 
 import pytest
@@ -184,17 +183,16 @@ class TestTheLaw:
         return law / law.sum()
 
     def law_of_completions(self, model, prompt, temperature):
-        law = {}
-        for letters in itertools.product(range(7), repeat=self.STEPS):
-            end = letters.index(1) + 1 if 1 in letters else self.STEPS
-            completion = letters[:end]
-            if completion in law:
-                continue
-            law[completion] = 1.0
-            for i in range(end):
-                law[completion] *= float(
-                    self.next_token(model, [*prompt, *completion[:i]], temperature)[completion[i]]
-                )
+        law = {(): 1.0}
+        for _ in range(self.STEPS):
+            longer = {}
+            for text, probability in law.items():
+                if 1 in text:
+                    longer[text] = probability
+                    continue
+                of_next = self.next_token(model, [*prompt, *text], temperature).tolist()
+                longer |= {(*text, token): probability * share for token, share in enumerate(of_next)}
+            law = longer
         return law
 
     def statistic(self, counts, law):

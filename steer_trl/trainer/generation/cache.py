@@ -65,6 +65,7 @@ class GrowingLayer(DynamicLayer):
 
     def __init__(self, layer: DynamicLayer, rows: Tensor, most: int) -> None:
         super().__init__()
+        assert layer.keys is not None and layer.values is not None
         self.lazy_initialization(layer.keys, layer.values)
         self._all_keys = GrowingTensor(layer.keys[rows], most)
         self._all_values = GrowingTensor(layer.values[rows], most)
@@ -88,6 +89,7 @@ class GrowingWindow(DynamicSlidingWindowLayer):
 
     def __init__(self, layer: DynamicSlidingWindowLayer, rows: Tensor, most: int) -> None:
         super().__init__(layer.sliding_window)
+        assert layer.keys is not None and layer.values is not None
         self.lazy_initialization(layer.keys, layer.values)
         self.cumulative_length = layer.cumulative_length
         self._all_keys = GrowingTensor(layer.keys[rows], most)
@@ -122,13 +124,12 @@ def can_grow(cache: Any) -> bool:
     """Return whether the `cache` is Transformers' default one, and each of its layers has a replacement."""
     if type(cache) is not DynamicCache or cache.offloading:
         return False
-    layers = [type(layer) for layer in cache.layers] or [cache.layer_class_to_replicate]
+    layers: list[Any] = [type(layer) for layer in cache.layers] or [cache.layer_class_to_replicate]
     return all(layer in LAYERS for layer in layers)
 
 
 def repeat_rows(cache: DynamicCache, rows: Tensor, most: int) -> None:
     """Fill the `cache` with the given `rows` `[B]` of its batch, and let it grow in place by at most `most` tokens."""
     # A layer that shares another layer's keys and values stays empty.
-    cache.layers = [
-        LAYERS[type(layer)](layer, rows, most) if layer.is_initialized else layer for layer in cache.layers
-    ]
+    layers: list[Any] = cache.layers
+    cache.layers = [LAYERS[type(layer)](layer, rows, most) if layer.is_initialized else layer for layer in layers]

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import GenerationConfig, PreTrainedModel
+from transformers import GenerationConfig
 from transformers.generation import LogitsProcessorList, StoppingCriteriaList
 
 from steer_trl.trainer.generation.cache import repeat_rows
@@ -29,7 +29,7 @@ is copied each time.
 
 
 def decode(
-    model: PreTrainedModel,
+    model: Any,
     input_ids: Tensor,
     logits_processor: LogitsProcessorList,
     stopping_criteria: StoppingCriteriaList,
@@ -38,9 +38,9 @@ def decode(
 ) -> Tensor:
     """Return B prompts with their completions `[B, T]`, which are padded at the end. `input_ids` has the prompts.
 
-    The arguments are those that `generate` passes to its own loop; `inputs` are the other inputs of the model. Raises
-    [`NotServedError`] before the first random number is drawn, if this loop could write other completions than
-    `generate`.
+    The arguments are those that `generate` passes to its own loop. `model` is a [`~transformers.PreTrainedModel`], and
+    `inputs` are the other inputs of the model. Raises [`NotServedError`] before the first random number is drawn, if this
+    loop could write other completions than `generate`.
     """
     check_arguments(model, input_ids, logits_processor, stopping_criteria, generation_config, inputs)
     cache = inputs["past_key_values"]
@@ -49,15 +49,16 @@ def decode(
     # The completions in the batch, by their rows in the result.
     rows = torch.arange(num_rows, device=input_ids.device)
     has_ended = torch.zeros(num_rows, dtype=torch.bool, device=input_ids.device)
-    written = input_ids
-    result = input_ids.new_full((num_rows, stopping_criteria.max_length), pad)
+    written: Any = input_ids
+    longest: Any = stopping_criteria.max_length
+    result = input_ids.new_full((num_rows, longest), pad)
 
     first, prompt_of_row = find_prompts(model, input_ids, inputs["attention_mask"])
     prompts = select_rows(inputs, first)
     passed = model.prepare_inputs_for_generation(input_ids[first], is_first_iteration=True, **prompts)
     outputs = model(**passed, return_dict=True)
     logits = outputs.logits[prompt_of_row, -1]
-    repeat_rows(cache, prompt_of_row, most=stopping_criteria.max_length - input_ids.size(1))
+    repeat_rows(cache, prompt_of_row, most=longest - input_ids.size(1))
 
     with model._optimize_model_for_decode():
         while True:
