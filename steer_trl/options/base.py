@@ -196,9 +196,9 @@ class ShapingConfig(GRPOConfig):
     skip_padding: Annotated[
         bool | None,
         Setting(
-            "Run the model without padding, and compute a prompt once for its completions where that is cheaper. Except "
-            "for rounding the update is TRL's. Give it the same value in two runs that should be equal to the last "
-            "bit. Unset: true with a method, false with 'none'."
+            "Run the model without padding, and compute a prompt once for its completions where that is cheaper. "
+            "Except for rounding the update is TRL's. Give it the same value in two runs that should be equal to the "
+            "last bit. Unset: true with a method, false with 'none'."
         ),
     ] = None
     shaping_options: Annotated[
