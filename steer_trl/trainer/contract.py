@@ -11,7 +11,7 @@ import logging
 import re
 from importlib.metadata import version
 
-from transformers import Trainer
+from transformers import Trainer, modeling_utils
 from trl import GRPOTrainer
 
 from steer_trl.exceptions import IncompatibleVersionError
@@ -41,11 +41,20 @@ ATTRIBUTES = (
 """Attributes of TRL's trainer that this package reads or sets."""
 
 
+ARGUMENTS = ("scaling", "dropout", "is_causal")
+"""Arguments of Transformers' `sdpa` attention that the packed row passes to it."""
+
+
 def check_trl(installed: str | None = None) -> None:
     """Check that the `installed` version of TRL has everything that this package needs, unless it was tested.
 
     Raises `ImportError` with the missing names. If there are none, a warning is logged.
     """
+    if broken := broken_pieces_of_transformers():
+        raise IncompatibleVersionError(
+            f"steer_trl cannot work with Transformers {version('transformers')}, which has no {', no '.join(broken)}: "
+            "pip install 'transformers>=5.17,<5.25'"
+        )
     installed = version("trl") if installed is None else installed
     if installed.startswith(tuple(f"{tested}." for tested in TESTED)):
         return
@@ -60,6 +69,17 @@ def check_trl(installed: str | None = None) -> None:
         "name; the first step of a training checks that the token weights arrive. For a tested version: %s",
         *(tested, installed, INSTALL),
     )
+
+
+def broken_pieces_of_transformers() -> list[str]:
+    """Return the names for the attention of packed rows that the installed Transformers lacks."""
+    if not hasattr(modeling_utils, "AttentionInterface") or not hasattr(modeling_utils.AttentionInterface, "register"):
+        return ["AttentionInterface.register"]
+    attention = modeling_utils.AttentionInterface().get("sdpa")
+    if attention is None:
+        return ["attention 'sdpa'"]
+    names = inspect.signature(attention).parameters
+    return [f"argument {name} of the attention 'sdpa'" for name in ARGUMENTS if name not in names]
 
 
 def broken_pieces() -> list[str]:
