@@ -5,13 +5,13 @@
     python benchmarks/padding.py --before FOLDER                                  compare with an older version
 
 Completions are given instead of generated. Their lengths are lognormal, as in mathematical RL, with a given mean.
-`LENGTHS` has the longest. Prompts are short, as long as in a chat, or stand in a fixed ratio to the longest completion.
+`LENGTHS` has the longest. Prompts are short, as long as in a chat, or in a fixed ratio to the longest completion.
 
 Positions for each token are counted from the lengths alone, without a model or a clock. The number is 1 if each prompt
-of a step is computed once, and each completion, without any padding. *TRL, cut* is the plan of huggingface/trl#7179, in
-which each micro-batch is padded to its own longest row. *In TRL's order* is this package without any exchange of rows.
-With several ranks, the number is the slowest rank's positions divided by the mean of the ranks' tokens, because all
-ranks wait for the slowest one in each step.
+of a step is computed once, and each completion, without any padding. *TRL, cut* is the plan of huggingface/trl#7179,
+in which each micro-batch is padded to its own longest row. *In TRL's order* is this package without any exchange of
+rows. With several ranks, the number is the slowest rank's positions divided by the mean of the ranks' tokens, because
+all ranks wait for the slowest one in each step.
 
 With `--train`, TRL's trainer and this package's take turns. The script measures the processor seconds of one thread in
 user mode, which depend little on the machine's other work, and the operations (`FlopCounterMode`), which do not depend

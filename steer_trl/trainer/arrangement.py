@@ -66,15 +66,17 @@ def _find_work(rows: Sequence[Row], batch: Sequence[int], cost: Cost, is_packed:
 def _find_cost(rows: Sequence[Row], group: Sequence[int], cost: Cost) -> tuple[float, bool]:
     """Return the cost of rows with the same prompt, and whether the prompt is computed once."""
     prompt = rows[group[0]].prompt_length
+    if len(group) == 1:
+        return cost.of_sequence(prompt + rows[group[0]].length), False
     lengths = [rows[i].length for i in group]
     alone = cost.of_rows(prompt, lengths)
-    if len(group) == 1:
-        return alone, False
     shared = cost.of_shared(prompt, lengths)
     return min(alone, shared), shared < alone
 
 
 def _group_by_prompt(rows: Sequence[Row], batch: Sequence[int]) -> list[list[int]]:
+    if len(batch) == 1:
+        return [list(batch)]
     groups = defaultdict(list)
     for i in batch:
         groups[rows[i].prompt].append(i)
@@ -90,7 +92,7 @@ def _fill_by_prompts(rows: Sequence[Row], size: int, cost: Cost) -> list[list[in
     """Return micro-batches of `size` rows of about the same work, with completions of the same prompt together."""
     pieces = []
     for group in _group_by_prompt(rows, range(len(rows))):
-        is_shared = _find_cost(rows, group, cost)[1]
+        is_shared = size > 1 and _find_cost(rows, group, cost)[1]
         step = size if is_shared else 1
         pieces += [group[first : first + step] for first in range(0, len(group), step)]
     works = [_find_cost(rows, piece, cost)[0] for piece in pieces]

@@ -11,7 +11,7 @@ import logging
 from importlib.metadata import version
 from types import CodeType
 
-from transformers import GenerationMixin, Trainer
+from transformers import GenerationMixin, Trainer, modeling_utils
 from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 from trl import GRPOTrainer
 
@@ -64,11 +64,20 @@ GENERATION: dict[type, tuple[str, ...]] = {
 """Methods of Transformers that the decoding loop overrides, calls or takes the place of."""
 
 
+ARGUMENTS = ("scaling", "dropout", "is_causal")
+"""Arguments of Transformers' `sdpa` attention that the packed row passes to it."""
+
+
 def check_trl(installed: str | None = None) -> None:
     """Check that the `installed` version of TRL has everything that this package needs, unless it was tested.
 
     Raises `ImportError` with the missing names. If there are none, a warning is logged.
     """
+    if broken := broken_pieces_of_transformers():
+        raise IncompatibleVersionError(
+            f"steer_trl cannot work with Transformers {version('transformers')}, which has no {', no '.join(broken)}: "
+            "pip install 'transformers>=5.17,<5.25'"
+        )
     installed = version("trl") if installed is None else installed
     if installed.startswith(tuple(f"{tested}." for tested in TESTED)):
         return
@@ -85,6 +94,22 @@ def check_trl(installed: str | None = None) -> None:
     )
 
 
+def broken_pieces_of_transformers() -> list[str]:
+    """Return the names for packed rows and for the decoding loop that the installed Transformers lacks."""
+    of_generation = [(owner, name) for owner, methods in GENERATION.items() for name in methods]
+    broken = [f"{owner.__name__}.{name}" for owner, name in of_generation if not hasattr(owner, name)]
+    generate = getattr(GenerationMixin, "generate", broken_pieces_of_transformers)
+    if "custom_generate" not in inspect.signature(generate).parameters:
+        broken.append("argument custom_generate of GenerationMixin.generate")
+    if not hasattr(modeling_utils, "AttentionInterface") or not hasattr(modeling_utils.AttentionInterface, "register"):
+        return [*broken, "AttentionInterface.register"]
+    attention = modeling_utils.AttentionInterface().get("sdpa")
+    if attention is None:
+        return [*broken, "attention 'sdpa'"]
+    names = inspect.signature(attention).parameters
+    return broken + [f"argument {name} of the attention 'sdpa'" for name in ARGUMENTS if name not in names]
+
+
 def broken_pieces() -> list[str]:
     """Return the names that this package needs and that the installed TRL lacks."""
     broken = [f"GRPOTrainer.{name}" for name in ("_tag_names", *METHODS) if not hasattr(GRPOTrainer, name)]
@@ -96,10 +121,6 @@ def broken_pieces() -> list[str]:
             broken += [f"argument {argument!r} of GRPOTrainer.{name}" for argument in missing]
     names = find_names(GRPOTrainer)
     broken += [f"attribute GRPOTrainer().{name}" for name in ATTRIBUTES if name not in names]
-    of_generation = [(owner, name) for owner, methods in GENERATION.items() for name in methods]
-    broken += [f"{owner.__name__}.{name}" for owner, name in of_generation if not hasattr(owner, name)]
-    if "custom_generate" not in inspect.signature(GenerationMixin.generate).parameters:
-        broken.append("argument custom_generate of GenerationMixin.generate")
     return broken
 
 

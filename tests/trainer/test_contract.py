@@ -14,7 +14,9 @@ from collections import deque
 import pytest
 import torch
 from support import ENVIRONMENT, ROOT
-from transformers import Trainer
+from transformers import Trainer, masking_utils, modeling_utils
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.models.qwen2.modeling_qwen2 import Qwen2Attention
 from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 from trl.kernels import chunked_logprob
@@ -122,6 +124,11 @@ class TestTheCheckAtImport:
         with pytest.raises(ImportError, match=r"TRL 1\.18\.2.* _buffered_inputs"):
             check_attributes(trainer)
 
+    def test_an_attention_that_is_gone_is_named(self, monkeypatch):
+        monkeypatch.setattr(modeling_utils.AttentionInterface, "_global_mapping", {})
+        with pytest.raises(ImportError, match="sdpa"):
+            check_trl()
+
     def test_it_names_all_that_the_trainers_room_touches(self):
         """Read from our own code; what Transformers' trainer has as well is no concern of TRL's."""
         touched = set()
@@ -186,9 +193,6 @@ def test_the_losses_match_the_table():
 
 FORWARD = "self._get_per_token_logps_and_entropies("
 LINES = {
-    GRPOTrainer._get_per_token_logps_and_entropies: {
-        "the forward pass returns log-probs, entropies and the auxiliary loss": ["return logps, entropies, aux_loss"],
-    },
     GRPOTrainer._generate: {
         "_generate returns eight things, nothing of which is masked yet": [
             "return prompt_ids, completion_ids, tool_mask, completions, logprobs, extra_fields, images, tool_images"
@@ -277,6 +281,26 @@ LINES = {
             *('backbone_attr = "base_model"', "getattr(self, backbone_attr)(*args, **kwargs)"),
             'kwargs.setdefault("output_router_logits", True)',
         ],
+    },
+    GRPOTrainer._get_per_token_logps_and_entropies: {
+        "the forward pass returns log-probs, entropies and the auxiliary loss": ["return logps, entropies, aux_loss"],
+        "the mask says which tokens are scored, and the model is called with keywords only": (
+            "labels = input_ids_batch.masked_fill(attention_mask_batch == 0, -100)",
+            "model(**model_inputs, labels=labels, fused_lm_head=True)",
+        ),
+    },
+    masking_utils._preprocess_mask_arguments: {
+        "a mask of four dimensions is passed on as it is, before positions are looked at": (
+            *("len(attention_mask.shape) == 4", "return True, attention_mask", "find_packed_sequence_indices"),
+        ),
+    },
+    Qwen2Attention.forward: {
+        "attention is looked up when a layer runs, and gets the model's keyword arguments": (
+            *("ALL_ATTENTION_FUNCTIONS.get_interface(", "self.config._attn_implementation", "**kwargs,"),
+        ),
+    },
+    GradientCheckpointingLayer.__call__: {
+        "a layer that runs again gets the same keyword arguments": ["partial(super().__call__, **kwargs), *args"],
     },
     chunked_logprob._torch_transform: {
         "the fused head divides by the temperature last": [

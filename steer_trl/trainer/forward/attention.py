@@ -101,14 +101,14 @@ def _find_mask(layout: Layout, block: Block, window: int | None, device: torch.d
     """
     prompt = 0 if block.prompts is None else block.prompts.size(1)
     keys = prompt + block.width
-    is_cut = window is not None and keys > window
-    if block.prompts is None and not is_cut:
+    reach = window if window is not None and keys > window else None
+    if block.prompts is None and reach is None:
         return None
-    name = (prompt, block.width, window if is_cut else None)
+    name = (prompt, block.width, reach)
     if name not in layout.masks:
         distance = torch.arange(prompt, keys, device=device)[:, None] - torch.arange(keys, device=device)
         sees = distance >= 0
-        if is_cut:
-            sees &= distance < window
+        if reach is not None:
+            sees &= distance < reach
         layout.masks[name] = sees[None, None]
     return layout.masks[name]

@@ -8,7 +8,7 @@ The first pass of each training is compared with TRL's (`check.py`), also after 
 """
 
 import logging
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from torch import nn
@@ -118,7 +118,7 @@ class Padding:
 
     def _check(self, forward_pass: ForwardPass, inputs: PassInputs) -> None:
         """Compare log-probabilities computed without padding with those of TRL's padded pass. Collective."""
-        passes = [lambda *of_pass, cost=cost: self._run(*of_pass, cost) for cost in (ALWAYS, NEVER)]
+        passes = [partial(self._run, cost=cost) for cost in (ALWAYS, NEVER)]
         fault = find_fault(self._trainer, forward_pass, inputs, passes if self.is_packed else passes[:1])
         if fault == "":
             return
