@@ -81,7 +81,7 @@ def test_one_switch_turns_all_of_it_off(train):
     assert found - keys(train(GRPOTrainer, max_steps=1), 0) == {
         "generated_tokens",
         *SAMPLED,
-    }  # which are no diagnostics
+    }  # no diagnostics
     with_method = keys(train(SteerGRPOTrainer, **OPEN_STARE, max_steps=1, diagnostics=False), 0)
     assert not [key for key in with_method if key.startswith(("quadrants/", "entropy/", "weights/", "clip/"))]
     assert "shaping/weight_mean" in with_method
