@@ -184,4 +184,18 @@ ENTROPY_RULES = (
         "of the vocabulary size. The kernel or the precision is at fault. Stop the run, and try it without "
         "use_liger_kernel or in another precision.",
     ),
+    Rule(
+        name="not_finite",
+        title="Log-probabilities or entropies are NaN",
+        fires=1e-12,
+        clears=0.0,
+        steps=0,
+        read=read_key("sanity/not_finite"),
+        level="error",
+        compared="`sanity/not_finite`",
+        text="{value:.3%} of the tokens have a log-probability or an entropy that is NaN or infinite. If a masked "
+        "part of the vocabulary has logits of -inf, the entropy of every token is NaN, and neither methods nor "
+        "hold_entropy can read it: mask with a large negative number such as -1e4. Otherwise the weights or "
+        "the precision are at fault: lower learning_rate, or use another precision.",
+    ),
 )

@@ -141,12 +141,17 @@ CONTRIBUTIONS = (
 
 
 def sanity_statistics(batch: TokenBatch, vocabulary_size: int) -> dict[str, Statistic]:
-    """Return the share of trained tokens with impossible values, which faulty kernels produce.
+    """Return the shares of trained tokens with impossible values, and of those with values that are not finite.
 
-    Impossible values are a log-probability above 0, an entropy below 0 or above the logarithm of the vocabulary size,
-    NaN and infinity.
+    Faulty kernels produce impossible values: a log-probability above 0, or an entropy below 0 or above the logarithm
+    of the vocabulary size. A logit of minus infinity makes an entropy NaN, because p ln p is then 0 times infinity.
     """
     entropies = batch.entropies
-    is_possible = batch.logps.isfinite() & (batch.logps <= ROUNDING)
-    is_possible &= (entropies >= -ROUNDING) & (entropies <= math.log(vocabulary_size) + ROUNDING)
-    return {"sanity/out_of_bounds": mean(~is_possible, batch.mask.bool())}
+    is_finite = batch.logps.isfinite() & entropies.isfinite()
+    is_possible = (batch.logps <= ROUNDING) & (entropies >= -ROUNDING)
+    is_possible &= entropies <= math.log(vocabulary_size) + ROUNDING
+    tokens = batch.mask.bool()
+    return {
+        "sanity/out_of_bounds": mean(is_finite & ~is_possible, tokens),
+        "sanity/not_finite": mean(~is_finite, tokens),
+    }

@@ -206,8 +206,9 @@ class ShapingConfig(GRPOConfig):
     skip_padding: Annotated[
         bool | None,
         Setting(
-            "Run the model without padding, and compute a prompt once for its completions where that is cheaper. Where "
-            "Transformers generates, also drop completions that have ended. Except for rounding, the update is TRL's. "
+            "Run the model without padding, and compute a prompt once for its completions where that is cheaper. "
+            "Where Transformers generates, also drop completions that have ended. Except for rounding, the update is "
+            "TRL's. "
             "Give it the same value in two runs that should be equal to the last bit. Unset: true with a method, "
             "false with 'none'."
         ),

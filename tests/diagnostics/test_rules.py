@@ -20,6 +20,7 @@ BY_NAME = {rule.name: rule for rule in RULES}
 LEVEL = load_recipe("recommended_qwen2.5_math_7b")["hold_entropy"]
 HEALTHY = {"entropy": 0.5, "rollout_entropy": 0.49, "loss": 0.01, "grad_norm": 0.2, "shaping/relative_change": 0.05}
 HEALTHY |= {"stare/gate": 1.0, "stare/target_entropy": 0.45, "stare/saturated": 0.0, "sanity/out_of_bounds": 0.0}
+HEALTHY |= {"sanity/not_finite": 0.0}
 HEALTHY |= {"hold_entropy/target": 0.5, "hold_entropy/reference": 0.5, "hold_entropy/out_of_reach": 0.0}
 HEALTHY |= {"completions/clipped_ratio": 0.1, "frac_reward_zero_std": 0.3, "math_reward/unanswered": 0.1}
 HEALTHY |= {"reward": 0.4, "reward_std": 0.5, "rewards/right/mean": 0.3, "rewards/right/std": 0.4}
@@ -35,6 +36,7 @@ SICK = {
     "truncation": {"completions/clipped_ratio": 0.6},
     "dead_groups": {"frac_reward_zero_std": 0.95},
     "out_of_bounds": {"sanity/out_of_bounds": 0.01},
+    "not_finite": {"sanity/not_finite": 1.0},
     "unreadable": {"math_reward/unanswered": 0.97},
     "never_ends": {"completions/clipped_ratio": 1.0},
     "one_reward": {"reward_std": 1e-8, "frac_reward_zero_std": 1.0},

@@ -33,7 +33,7 @@ RUNS = {
     | {"max_steps": 52, "stare_target_entropy": 100.0, "stare_adaptive": True, "stare_amplify_max": 1.12},
     "below_target": SLOW
     | {"advantage_shaping": "repo_r", "hold_entropy": 7.0, "hold_entropy_unit": "nats", "max_steps": 40},
-    "out_of_bounds": {"advantage_shaping": "none", "learning_rate": 1e30, "max_steps": 3},
+    "not_finite": {"advantage_shaping": "none", "learning_rate": 1e30, "max_steps": 3},
 }
 
 
@@ -74,8 +74,9 @@ def test_what_a_run_says(watched, tmp_path, caplog, name):
 
 
 def test_every_alarm_is_provoked():
-    others = {"healthy", "one_reward", "no_update"}
-    assert {rule.name for rule in ENTROPY_RULES} | others == set(" ".join(RUNS).split())
+    others = {"healthy", "one_reward", "no_update", "sampled_otherwise"}
+    # Only a faulty kernel has impossible values, as in `test_impossible_numbers_are_counted`.
+    assert ({rule.name for rule in ENTROPY_RULES} | others) - {"out_of_bounds"} == set(" ".join(RUNS).split())
 
 
 @pytest.mark.parametrize("frozen", ["adapter", "all", "all but one"])
@@ -186,3 +187,18 @@ def test_an_unwritable_file_ends_no_training(watched, tmp_path, caplog):
     trainer.train()
     assert trainer.state.global_step == 17
     assert "All completions have the same reward" in caplog.text and "the training continues" in caplog.text
+
+
+def test_a_masked_vocabulary_is_named(watched, tmp_path):
+    """A logit of minus infinity makes each entropy NaN."""
+    trainer = watched("healthy", max_steps=1)
+    head = trainer.model.lm_head
+    masked = torch.nn.Linear(head.in_features, head.out_features)
+    masked.weight = head.weight
+    masked.bias = torch.nn.Parameter(torch.zeros(head.out_features), requires_grad=False)
+    masked.bias.data[-1] = -torch.inf
+    trainer.model.lm_head = masked
+    trainer.train()
+    assert [alarm["alarm"] for alarm in said(tmp_path)] == ["not_finite"]
+    line = trainer.state.log_history[0]
+    assert line["sanity/not_finite"] == 1 and line["sanity/out_of_bounds"] == 0

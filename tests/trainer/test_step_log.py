@@ -13,10 +13,11 @@ from steer_trl.shaping import Shaper
 from steer_trl.trainer.log import step_log, sums
 from steer_trl.trainer.log.sums import StepSummary
 
+SAMPLED = {"sampled_as_scored", "sampled_as_scored/error"}  # of the first rollout
 QUADRANTS = {f"quadrants/{sign}_{kind}" for sign in ("positive", "negative") for kind in ("expected", "surprising")}
 CHEAP = QUADRANTS | {f"entropy/{part}_quarter" for part in ("first", "second", "third", "last")}
 CHEAP |= {"entropy/positive", "entropy/negative", "entropy/estimated_change", "sanity/out_of_bounds"}
-CHEAP |= {"generated_tokens"}
+CHEAP |= {"generated_tokens", "sanity/not_finite"}
 EXACT = {"entropy/predicted_change", *(f"{key}_change" for key in QUADRANTS)}
 
 
@@ -28,7 +29,7 @@ def test_plain_grpo_shows_its_entropy_too(train):
     trainer = train(SteerGRPOTrainer, advantage_shaping="none", max_steps=3, log_tokens=3)
     theirs = train(GRPOTrainer, max_steps=3)
     found = [keys(trainer, line) - keys(theirs, line) for line in range(3)]
-    assert found == [CHEAP | EXACT, CHEAP, CHEAP | EXACT]  # where the token log reads it
+    assert found == [CHEAP | EXACT | SAMPLED, CHEAP, CHEAP | EXACT]  # where the token log reads it
     first = trainer.state.log_history[0]
     assert sum(first[key] for key in QUADRANTS) == pytest.approx(1)
     contributions = [first[f"{key}_change"] for key in QUADRANTS]
@@ -77,7 +78,10 @@ def test_models_without_a_head_pass_train(train, monkeypatch, caplog):
 
 def test_one_switch_turns_all_of_it_off(train):
     found = keys(train(SteerGRPOTrainer, advantage_shaping="none", max_steps=1, diagnostics=False), 0)
-    assert found - keys(train(GRPOTrainer, max_steps=1), 0) == {"generated_tokens"}  # which is no diagnostic
+    assert found - keys(train(GRPOTrainer, max_steps=1), 0) == {
+        "generated_tokens",
+        *SAMPLED,
+    }  # no diagnostics
     with_method = keys(train(SteerGRPOTrainer, **OPEN_STARE, max_steps=1, diagnostics=False), 0)
     assert not [key for key in with_method if key.startswith(("quadrants/", "entropy/", "weights/", "clip/"))]
     assert "shaping/weight_mean" in with_method

@@ -11,7 +11,7 @@ import methods_table
 from trl import GRPOConfig
 
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.options.base import ShapingConfig, settings_of
+from steer_trl.options.base import OLD_NAMES, ShapingConfig, settings_of
 
 PAGE = Path(__file__).parents[2] / "docs/settings.md"
 START, END = "<!-- settings: written by make settings -->\n", "<!-- end of settings -->"
@@ -21,6 +21,7 @@ def tables() -> str:
     """Return one table for each class of settings, in the order of the configuration, and one for all methods."""
     known = {field.name for field in fields(GRPOConfig)}
     own = {field.name: field for field in fields(SteerGRPOConfig) if field.name not in known}
+    own = {name: field for name, field in own.items() if name not in OLD_NAMES}
     rows: dict[str, list[str]] = {}
     for part in dict.fromkeys([ShapingConfig, *SteerGRPOConfig.__mro__]):
         about = " ".join((part.__doc__ or "").split()).rstrip(".")

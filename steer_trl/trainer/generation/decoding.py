@@ -39,8 +39,10 @@ def decode(
     """Return B prompts with their completions `[B, T]`, which are padded at the end. `input_ids` has the prompts.
 
     The arguments are those that `generate` passes to its own loop. `model` is a [`~transformers.PreTrainedModel`], and
-    `inputs` are the other inputs of the model. Raises [`NotServedError`] before the first random number is drawn, if this
-    loop could write other completions than `generate`.
+    `inputs` are the other inputs of the model.
+
+    Raises [`NotServedError`] before the first random number is drawn, if this loop could write other completions than
+    `generate`.
     """
     check_arguments(model, input_ids, logits_processor, stopping_criteria, generation_config, inputs)
     cache = inputs["past_key_values"]
