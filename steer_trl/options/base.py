@@ -208,9 +208,8 @@ class ShapingConfig(GRPOConfig):
         Setting(
             "Run the model without padding, and compute a prompt once for its completions where that is cheaper. "
             "Where Transformers generates, also drop completions that have ended. Except for rounding, the update is "
-            "TRL's. "
-            "Give it the same value in two runs that should be equal to the last bit. Unset: true with a method, "
-            "false with 'none'."
+            "TRL's. Give it the same value in two runs that should be equal to the last bit. Unset: true with a "
+            "method, false with 'none'."
         ),
     ] = None
     shaping_options: Annotated[

@@ -102,7 +102,9 @@ def read_run(folder: Path, name: str) -> Run:
         _add_entry(run, entry)
     if not run.curves:
         notes = "".join(f" {note}" for note in run.notes)
-        raise NoRun(f"{folder} has a log without a single number. Was the run shorter than its logging_steps?{notes}")
+        raise NoRun(
+            f"{folder} has a log without a single number. Was the run shorter than its logging_steps?{of_files}"
+        )
     run.max_steps = run.description.get("max_steps", state.get("max_steps")) or None
     run.alarms = _read_lines(logs / runlog.ALARMS, run)
     run.token_steps = runlog.token_files(logs)
