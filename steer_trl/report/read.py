@@ -101,9 +101,9 @@ def read_run(folder: Path, name: str) -> Run:
     for entry in [*earlier, *entries]:
         _add_entry(run, entry)
     if not run.curves:
-        notes = "".join(f" {note}" for note in run.notes)
+        remarks = "".join(f" {note}" for note in run.notes)
         raise NoRun(
-            f"{folder} has a log without a single number. Was the run shorter than its logging_steps?{of_files}"
+            f"{folder} has a log without a single number. Was the run shorter than its logging_steps?{remarks}"
         )
     run.max_steps = run.description.get("max_steps", state.get("max_steps")) or None
     run.alarms = _read_lines(logs / runlog.ALARMS, run)
