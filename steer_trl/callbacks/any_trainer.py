@@ -2,12 +2,15 @@
 
 from typing import Any
 
+from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
 from steer_trl.callbacks.alarms import Alarms, call_safely
-from steer_trl.callbacks.remarks import remark_other_policies
+from steer_trl.callbacks.remarks import remark_other_policies, truncation
 from steer_trl.callbacks.run_log import RunLog, describe_run
+from steer_trl.callbacks.sampled import FirstStep
+from steer_trl.diagnostics.learning_rules import IS_TRUNCATED
 from steer_trl.diagnostics.watch import Watch
 from steer_trl.exceptions import InvalidValueError
 
@@ -23,9 +26,10 @@ class AlarmsCallback(TrainerCallback):
     Reports in one sentence why a GRPO run learns nothing, and what to change. It works with [`~trl.GRPOTrainer`],
     [`~trl.RLOOTrainer`], the asynchronous trainer, or a patched trainer.
 
-    It only reads the log. Each alarm is a warning on the terminal, a line of `_logs/alarms.jsonl` in `output_dir`, and
-    an alert of trackio or Weights & Biases if `report_to` names that tracker. The log itself is written to
-    `_logs/metrics.jsonl`, which `steer-trl report` reads. The callback never stops or changes a training run.
+    It only reads the log and, in the first optimizer step, what the model returns. Each alarm is a warning on the
+    terminal, a line of `_logs/alarms.jsonl` in `output_dir`, and an alert of trackio or Weights & Biases if
+    `report_to` names that tracker. The log itself is written to `_logs/metrics.jsonl`, which `steer-trl report` reads.
+    The callback never stops or changes a training run.
     [`SteerGRPOTrainer`] has all of it built in.
 
     Example:
@@ -43,6 +47,7 @@ class AlarmsCallback(TrainerCallback):
     def __init__(self) -> None:
         self._log = RunLog(describe_run)
         self._alarms = Alarms(Watch())
+        self._first_step: FirstStep | None = None
 
     def on_init_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Refuse a trainer that has the alarms built in."""
@@ -65,10 +70,16 @@ class AlarmsCallback(TrainerCallback):
             return
         if state.is_world_process_zero:
             call_safely(remark_other_policies, args, model)
+        self._first_step = call_safely(FirstStep, model, args) if isinstance(model, nn.Module) else None
         self._log.on_train_begin(args, state, control, model=model)
-        self._alarms.watch = Watch()
+        self._alarms.watch = Watch(facts={IS_TRUNCATED: 1.0} if truncation(args) is not None else {})
         for entry in state.log_history:
             call_safely(self._alarms.watch.read_entry, runlog.step_of(entry), entry)
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Stop reading the passes of the first step."""
+        if self._first_step is not None:
+            self._first_step.end()
 
     def on_log(
         self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **_: Any
@@ -76,5 +87,7 @@ class AlarmsCallback(TrainerCallback):
         """Write a log entry, and report the alarms that it raises."""
         if vars(state).get(ACTING, self) is not self:
             return
+        if self._first_step is not None and logs and state.is_world_process_zero:
+            logs = {**logs, **(call_safely(self._first_step.take, logs) or {})}
         self._log.on_log(args, state, control, logs=logs)
         self._alarms.on_log(args, state, control, logs=logs)
