@@ -34,7 +34,7 @@ class FirstStep:
         entropies = getattr(outputs, "entropy", None)
         labels = inputs.get("labels")
         # Only the passes of the loss have gradients. The others are of rollouts, and have the same tokens.
-        if torch.is_grad_enabled() and None not in (logps, entropies, labels):
+        if torch.is_grad_enabled() and logps is not None and entropies is not None and labels is not None:
             # The first token has no prediction.
             is_token = labels[:, -logps.size(1) :] != -100
             sums = sum_gaps(logps.detach(), entropies.detach(), is_token)
@@ -52,5 +52,6 @@ class FirstStep:
         self._sums = None
         if sums is None or any(key.startswith("tools/") for key in logs):
             return {}
-        gap = estimate_gap(*sums.tolist(), self._vocabulary_size)
+        total, squares, count = sums.tolist()
+        gap = estimate_gap(total, squares, count, self._vocabulary_size)
         return {} if gap is None else {"sampled_as_scored": gap.mean, "sampled_as_scored/error": gap.error}

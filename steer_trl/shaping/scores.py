@@ -3,8 +3,6 @@
 They find correct completions and standardize values within groups.
 """
 
-from typing import cast
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -18,7 +16,7 @@ def deciding_rewards(rollout: Rollout) -> Float[Tensor, "N"]:
 
     A rollout without them has one reward function, whose rewards decide.
     """
-    return cast(Tensor, rollout.rewards if rollout.deciding_rewards is None else rollout.deciding_rewards)
+    return rollout.rewards if rollout.deciding_rewards is None else rollout.deciding_rewards
 
 
 def is_right(rollout: Rollout, args: CorrectnessOptions) -> Bool[Tensor, "N"]:

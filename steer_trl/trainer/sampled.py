@@ -25,6 +25,7 @@ from steer_trl.trainer.trl import (
     micro_batches_done,
     score_tokens,
     steps_per_rollout,
+    tokenizer_of,
 )
 
 EVERY = 50
@@ -91,7 +92,7 @@ class SampledAsScored:
     def _pad(self, rows: list[list[int]], side: str, padding_value: int | None = None) -> tuple[Tensor, Tensor]:
         """Return the `rows` as one tensor, and the mask of its values."""
         trainer = self._trainer
-        value = trainer.processing_class.pad_token_id if padding_value is None else padding_value
+        value = tokenizer_of(trainer).pad_token_id if padding_value is None else padding_value
         device = trainer.accelerator.device
         multiple = trainer.pad_to_multiple_of
         tensors = [torch.tensor(row, dtype=torch.long, device=device) for row in rows]
@@ -101,7 +102,8 @@ class SampledAsScored:
 
     def _log(self, sums: Tensor, is_first: bool) -> None:
         trainer = self._trainer
-        gap = estimate_gap(*sums.tolist(), trainer.model.config.get_text_config().vocab_size)
+        total, squares, count = sums.tolist()
+        gap = estimate_gap(total, squares, count, trainer.model.config.get_text_config().vocab_size)
         if gap is None:
             return
         metrics = {"sampled_as_scored": gap.mean, "sampled_as_scored/error": gap.error}
