@@ -204,7 +204,8 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         for name, method in methods.items():
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
             complaints += need_complaints(name, method, self)
-        judges = ("correct_reward", "correct_threshold") if self.dynamic_sampling != "none" else ()
+        # The log's `rollout_pass@k` reads these in every run.
+        judges = ("correct_reward", "correct_threshold")
         complaints += setting_complaints(methods, self, read_elsewhere=judges) + combination_complaints(methods, self)
         return complaints + hold_conflicts(methods, self)
 

@@ -45,7 +45,7 @@ class Ucpo(Shaper[CorrectnessOptions]):
         2026,
         "2605.00365",
     )
-    reads = ("rewards", "logps")
+    reads = ("rewards", "correctness", "logps")
     per_token = False
 
     def __init__(self, args: CorrectnessOptions) -> None:

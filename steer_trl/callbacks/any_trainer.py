@@ -2,13 +2,16 @@
 
 from typing import Any
 
+from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
 from steer_trl.callbacks.alarms import Alarms, call_safely
 from steer_trl.callbacks.groups import GroupWatch, find_trainer
-from steer_trl.callbacks.remarks import remark_other_policies
+from steer_trl.callbacks.remarks import remark_other_policies, truncation
 from steer_trl.callbacks.run_log import RunLog, describe_run
+from steer_trl.callbacks.sampled import FirstStep
+from steer_trl.diagnostics.learning_rules import IS_TRUNCATED
 from steer_trl.diagnostics.watch import OF_TRAINING, Watch
 from steer_trl.exceptions import InvalidValueError
 
@@ -24,11 +27,12 @@ class AlarmsCallback(TrainerCallback):
     Reports in one sentence why a GRPO run learns nothing, and what to change. It works with [`~trl.GRPOTrainer`],
     [`~trl.RLOOTrainer`], the asynchronous trainer, or a patched trainer.
 
-    It reads the log and what the reward function returns. Each alarm is a warning on the terminal, a line of
-    `_logs/alarms.jsonl` in `output_dir`, and an alert of trackio or Weights & Biases if `report_to` names that
-    tracker. The log itself is written to `_logs/metrics.jsonl`, which `steer-trl report` reads. With one reward
-    function, the log also has `rollout_pass@k` for k = 1, 2, 4, 8: the share of prompts that at least one of k
-    completions solves, where a reward above 0 counts as solved. The callback never stops or changes a training run.
+    It reads the log, what the reward function returns and, in the first optimizer step, what the model returns. Each
+    alarm is a warning on the terminal, a line of `_logs/alarms.jsonl` in `output_dir`, and an alert of trackio or
+    Weights & Biases if `report_to` names that tracker. The log itself is written to `_logs/metrics.jsonl`, which
+    `steer-trl report` reads. With one reward function, the log also has `rollout_pass@k` for k = 1, 2, 4, 8: the share
+    of prompts that at least one of k completions solves, where a reward above 0 counts as solved. The callback never
+    stops or changes a training run.
     [`SteerGRPOTrainer`] has all of it built in.
 
     Example:
@@ -47,6 +51,7 @@ class AlarmsCallback(TrainerCallback):
         self._log = RunLog(describe_run)
         self._alarms = Alarms(Watch())
         self._groups = GroupWatch()
+        self._first_step: FirstStep | None = None
 
     def on_init_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Refuse a trainer that has the alarms built in."""
@@ -69,12 +74,18 @@ class AlarmsCallback(TrainerCallback):
             return
         if state.is_world_process_zero:
             call_safely(remark_other_policies, args, model)
+        self._first_step = call_safely(FirstStep, model, args) if isinstance(model, nn.Module) else None
         self._log.on_train_begin(args, state, control, model=model)
         if state.is_world_process_zero:
             call_safely(self._groups.begin, find_trainer(state))
-        self._alarms.watch = Watch()
+        self._alarms.watch = Watch(facts={IS_TRUNCATED: 1.0} if truncation(args) is not None else {})
         for entry in state.log_history:
             call_safely(self._alarms.watch.read_entry, runlog.step_of(entry), entry)
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Stop reading the passes of the first step."""
+        if self._first_step is not None:
+            self._first_step.end()
 
     def on_log(
         self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **_: Any
@@ -87,6 +98,8 @@ class AlarmsCallback(TrainerCallback):
             logs = logs | groups
             # Transformers has added the entry to the history just before. Checkpoints save the history.
             state.log_history[-1].update(groups)
+        if self._first_step is not None and logs and state.is_world_process_zero:
+            logs = {**logs, **(call_safely(self._first_step.take, logs) or {})}
         self._log.on_log(args, state, control, logs=logs)
         self._alarms.on_log(args, state, control, logs=logs)
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 from support.runs import CHARACTERS, has_one
 from transformers import GenerationConfig
+from trl import GRPOTrainer
 
-from steer_trl import SteerGRPOTrainer
+from steer_trl import AlarmsCallback, SteerGRPOTrainer
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 # One rollout of 128 completions, before any update.
@@ -115,3 +116,30 @@ def test_the_random_state_is_not_touched(run, monkeypatch):
     plain, _ = run(**fields)
     assert "sampled_as_scored" not in plain.state.log_history[0]
     assert all(torch.equal(a, b) for a, b in zip(measured.model.parameters(), plain.model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("word", [None, "temperature", "min_p"])
+@pytest.mark.parametrize("steps_per_generation", [1, 4])
+def test_another_trainer_is_checked_too(train, tmp_path, word, steps_per_generation):
+    """A callback sees what the model returns in the first step."""
+    model = tiny_qwen2(tiny_tokenizer(CHARACTERS), 0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(SHARP)
+    fields = dict(WAYS[word]) if word else {}
+    model.generation_config = GenerationConfig(**model.generation_config.to_diff_dict() | fields.pop("of_model", {}))
+    size = 128 // steps_per_generation
+    fields |= SIZES | {"steps_per_generation": steps_per_generation, "per_device_train_batch_size": size}
+    trainer = train(
+        GRPOTrainer,
+        model=model,
+        trainer_arguments={"reward_funcs": has_one, "callbacks": [AlarmsCallback()]},
+        **fields,
+    )
+    line = json.loads((tmp_path / "run" / "_logs" / "metrics.jsonl").read_text().splitlines()[0])
+    path = tmp_path / "run" / "_logs" / "alarms.jsonl"
+    alarms = [json.loads(entry)["alarm"] for entry in path.read_text().splitlines()] if path.exists() else []
+    assert ("sampled_otherwise" in alarms) == (word is not None)
+    assert line["sampled_as_scored/error"] > 0
+    assert not trainer.model._forward_hooks

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from steer_trl.diagnostics.groups import measure_groups
+from steer_trl.trainer.correctness import deciding_reward, is_decided
 from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log
 
@@ -24,9 +25,8 @@ def find_correct(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tensor |
 
     The result is `None` if there are several reward functions, and none was named that decides.
     """
-    name = trainer.args.dynamic_sampling_reward
-    if name is None and rewards_per_function.size(1) > 1:
+    if not is_decided(trainer):
         return None
-    rewards = rewards_per_function[:, 0 if name is None else trainer.reward_func_names.index(name)]
+    rewards = deciding_reward(trainer, rewards_per_function)
     correct = (rewards > trainer.args.correct_threshold).float()
     return correct.masked_fill(rewards.isnan(), torch.nan)
