@@ -161,8 +161,9 @@ NOTATIONS: dict[re.Pattern[str], Callable[[re.Match[str]], Number | None]] = {
     re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)[~ ]*\{?(\d+)\}?(?: ?\\ldots ?)?"): _repeating,
     re.compile(r"(\d*)\.(\d*)\\dot[~ ]*\{?(\d)\}?(\d*)\\dot[~ ]*\{?(\d)\}?"): _repeating,
     re.compile(r"(\d*)\.(\d*)\((\d+)\)"): _repeating,
-    re.compile(r"(\d*)\.(\d*?)(\d)\3\3+[~ ]*\\ldots ?"): _repeating,
-    re.compile(r"(\d*)\.(\d*?)(\d\d+?)\3+[~ ]*\\ldots ?"): _repeating,
+    re.compile(r"(\d*)\.(\d*?)(\d)\3\3++[~ ]*\\ldots ?"): _repeating,
+    # A period of at most 12 digits, because the time grows with the longest one.
+    re.compile(r"(\d*)\.(\d*?)(\d\d{1,11}?)\3++[~ ]*\\ldots ?"): _repeating,
     re.compile(FRACTION): _fraction,
     re.compile(r"([^/]+)/([^/]+)"): _fraction,
     re.compile(rf"({WHOLE})[~ ]*(?:«and»[~ ]*)?({FRACTION.replace('(', '(?:')}|(?<=[~ ])\d+ ?/ ?\d+)"): _read_mixed,

@@ -18,8 +18,9 @@ LABELS, LETTERS, TIGHT = (set(UNITS[name].split()) for name in ("labels", "lette
 MATHEMATICAL = set(TABLE["mathematical"].split()) | NUMBER_WORDS
 
 _rules = compiled(UNITS["rules"])
-_word = re.compile(r"«[^«»]*»|[A-Za-z]+")
-_product = re.compile(rf"(?:{_word.pattern}|\*\*-?\d|[*/()])+")
+_word = re.compile(r"«[^«»]*+»|[A-Za-z]++")
+# Without the possessive repeats, a row of letters could be split into words in exponentially many ways.
+_product = re.compile(rf"(?:{_word.pattern}|\*\*-?\d|[*/()])++")
 
 
 @cache
