@@ -63,10 +63,10 @@ CLOSER = Rational(1, 8)
 OF_INTEGERS = (floor, ceiling, factorial, binomial, Sum, Product)
 
 GREEK, FUNCTIONS, OTHERS = (set(TABLE["commands"][kind].split()) for kind in ("letters", "functions", "others"))
-NAMES = "|".join(sorted(GREEK | FUNCTIONS, key=len, reverse=True))
+NAMES = "|".join(sorted(sorted(GREEK | FUNCTIONS), key=len, reverse=True))
 
 _rules = compiled(TABLE["formulas"])
-_glued = re.compile(rf"\\(?!(?:{NAMES}|{'|'.join(OTHERS)})(?![A-Za-z]))({NAMES})(?=[A-Za-z])")
+_glued = re.compile(rf"\\(?!(?:{NAMES}|{'|'.join(sorted(OTHERS))})(?![A-Za-z]))({NAMES})(?=[A-Za-z])")
 _before_bracket = re.compile(r"(\\[A-Za-z]+|[A-Za-z])((?:_\{?\w+\}?)?) ?\(")
 
 

@@ -38,7 +38,7 @@ COINCIDENCE = Fraction(1, 10**20)
 ARTICLE = re.compile("^(an?|the) ")
 LETTER = re.compile(r"(?<![\\A-Za-z])[A-Za-z]|«[A-Za-z]»")
 
-GREEK = "|".join(formulas.GREEK)
+GREEK = "|".join(sorted(formulas.GREEK))
 FUNCTION = re.compile(rf"\\(?!(?:{GREEK})(?![A-Za-z]))[A-Za-z]+(?:_\{{[^{{}}]*\}}|_ ?\w)?")
 UNKNOWN = re.compile(
     rf"(?P<name>«[^«»]*»|\\(?:{GREEK})(?![A-Za-z])|[A-Za-z])(?:_\{{[^{{}}]*\}}|_ ?\w)?'*"
