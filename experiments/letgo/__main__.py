@@ -49,18 +49,20 @@ def jobs_of(plan: Plan, block: str, runs: Runs) -> list[Job]:
 
 def make(plan: Plan, block: str, runs: Runs, workers: int) -> list[str]:
     """Make the missing runs of a block, publish what is whole, and return what failed."""
-    failures: dict[Job, str] = {}
+    failures: dict[Path, str] = {}
 
     def run(job: Job) -> None:
         try:
             runs.run(job)
         except (CannotContinueError, InvalidValueError) as error:  # the other runs can still succeed
-            failures[job] = f"{job.unit}, {job.arm}: {error}"
-            print(failures[job], file=sys.stderr, flush=True)
+            failures[runs.path(job)] = f"{job.unit}, {job.arm}: {error}"
+            print(failures[runs.path(job)], file=sys.stderr, flush=True)
         runs.publish(jobs_of(plan, block, runs))
 
     # The runs of the pilot decide which others there are.
-    while missing := [job for job in jobs_of(plan, block, runs) if not runs.is_done(job) and job not in failures]:
+    while missing := [
+        job for job in jobs_of(plan, block, runs) if not runs.is_done(job) and runs.path(job) not in failures
+    ]:
         side_by_side(run, missing, workers)
     return list(failures.values())
 
