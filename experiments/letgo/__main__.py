@@ -16,7 +16,7 @@ from pathlib import Path
 from experiments.lab import side_by_side
 from experiments.lab.runs import ROOT, let_processes_import
 from experiments.letgo import published
-from experiments.letgo.plan import NAMED, Job, Plan, block_jobs, pilot_jobs, read_plan, unit_name
+from experiments.letgo.plan import NAMED, PLAN, Job, Plan, block_jobs, pilot_jobs, read_plan, unit_name
 from experiments.letgo.rule import Pilot, Records
 from experiments.letgo.runs import Runs
 from steer_trl.exceptions import CannotContinueError, InvalidValueError
@@ -76,14 +76,17 @@ def show(jobs: Sequence[Job], runs: Runs) -> None:
 def main() -> None:
     """Make the missing runs of a block, or list them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    plan = read_plan()
-    blocks = ["pilot", *plan["blocks"]]
-    parser.add_argument("block", nargs="?", choices=blocks, default="pilot")
+    parser.add_argument("block", nargs="?", default="pilot", help="pilot, or a block of the plan")
+    parser.add_argument("--plan", type=Path, default=PLAN, help="another plan, for a trial")
     parser.add_argument("--workers", type=int, default=2, help="runs side by side, one thread each")
     parser.add_argument("--output_dir", type=Path, default=ROOT / "runs/letgo", help="folder of models and logs")
     parser.add_argument("--published", type=Path, default=published.FOLDER)
     parser.add_argument("--list", action="store_true", help="list the runs in order, and run nothing")
     given = parser.parse_args()
+    plan = read_plan(given.plan)
+    blocks = ["pilot", *plan["blocks"]]
+    if given.block not in blocks:
+        parser.error(f"block: must be one of {blocks}, got {given.block!r}")
     runs = Runs(given.output_dir, given.published)
     runs.unpack()
     if given.list:

@@ -28,6 +28,7 @@ class Job:
         settings (`dict`): the settings of `steer-trl train` that are added to the task's recipe.
         split (`str`), samplings (`list[str]`): how the model at the end is evaluated.
         start_steps (`int`): the number of supervised steps of the start model.
+        num_problems (`int`, *optional*): the number of problems for the evaluation, if fewer than all.
     """
 
     block: str
@@ -38,6 +39,7 @@ class Job:
     split: str = field(repr=False)
     samplings: list[str] = field(repr=False)
     start_steps: int = field(repr=False)
+    num_problems: int | None = field(repr=False)
 
     @property
     def unit(self) -> str:
@@ -111,4 +113,5 @@ def _settings(plan: Plan, arm: str, rate: float, form: str) -> dict[str, Any]:
 
 def _job(plan: Plan, block: str, split: str, arm: str, start: int, run: int, settings: dict[str, Any]) -> Job:
     seeded = settings | {"seed": 100 * start + run}
-    return Job(block, arm, start, run, seeded, split, plan["samplings"], plan["start_steps"])
+    evaluation = split, plan["samplings"], plan["start_steps"], plan.get("num_problems")
+    return Job(block, arm, start, run, seeded, *evaluation)

@@ -72,6 +72,7 @@ class Runs:
             start_steps=job.start_steps,
             samplings=job.samplings,
             splits=[job.split],
+            num_problems=job.num_problems,
         )
         weights = self._make_start(job, experiment)
         name = f"{job.arm}, run {job.run}"
