@@ -55,11 +55,11 @@ class Run:
     def solved(self, split: str, sampling: str, k: int) -> Array:
         """Return pass@k of every problem."""
         one = self.counts[split][sampling]
-        return _pass_at(one.samples, k)[one.correct]
+        return pass_at(one.samples, k)[one.correct]
 
 
 @cache
-def _pass_at(samples: int, k: int) -> Array:
+def pass_at(samples: int, k: int) -> Array:
     """Return pass@k for 0 to `samples` correct samples."""
     return np.array([1 - comb(samples - correct, k) / comb(samples, k) for correct in range(samples + 1)])
 

@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ RECIPE, TEST_RECIPE, OUTPUT, COMMITS = "recipe.yaml", "test.yaml", "output.txt",
 SAMPLINGS = ("papers", "greedy", "t1")
 SAMPLES = 16  # samples of each problem; one if greedy
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-SECONDS = 0.5  # the time between two readings of a run's log
+SECONDS = 5  # the time between two readings of a run's log, which grows
 ROOT = Path(__file__).parents[2]
 T = TypeVar("T")
 
@@ -210,13 +209,21 @@ def _run(
         subprocess.Popen(command, env=environment(), stdout=output, stderr=subprocess.STDOUT) as process,
     ):
         counted = GENERATED_TOKENS if counts_tokens else "step"
-        while process.poll() is None:
-            time.sleep(SECONDS)
+        while is_running(process):
             show(bar, folder, counted)
         show(bar, folder, counted)
     if process.returncode:
         said = (folder / OUTPUT).read_text()[-2000:]
         raise CannotContinueError(f"{name} failed. {folder / OUTPUT} ends in:\n\n{said}")
+
+
+def is_running(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a process still runs, after a while or as soon as it has ended."""
+    try:
+        process.wait(SECONDS)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
 
 
 def show(bar: Any, folder: Path, counted: str) -> None:

@@ -1,0 +1,266 @@
+"""Analyses the published files of a block of protocol 4, start by start.
+
+solved       the share of the test problems that k tries solve, by the unbiased estimator of pass@k, in per cent
+different    the mean number of different correct answers of 16
+a start      counts once. If it has two runs, its value is the mean of both
+difference   between two arms, paired by start and run; its interval is Student's t over starts
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from statistics import mean
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.dial.analysis import Interval, over_starts, pass_at
+from experiments.lab.published import DIGITS, entropies_of
+from experiments.lab.runs import START
+from experiments.letgo import published
+from experiments.letgo.plan import BASELINE, Plan, block_jobs, unit_name
+from experiments.letgo.runs import differences
+
+SAMPLES = 16
+TOLERANCE = 0.1
+"""How far from its level the entropy is still held, as a share of the level."""
+BOUND = 3.0
+"""The largest strength of `hold_entropy` with STARE's C2."""
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A published model: a start model, a model at the end of a run, or a checkpoint."""
+
+    record: dict[str, Any]
+    split: str = "test"
+
+    def solved(self, sampling: str, k: int) -> float:
+        """Return the share of the problems that is solved in `k` tries, in per cent."""
+        return 100 * float(self.solved_by_problem(sampling, k).mean())
+
+    def solved_by_problem(self, sampling: str, k: int) -> Array:
+        """Return pass@k of every problem."""
+        return pass_at(SAMPLES, k)[self._counts(sampling, "correct")]
+
+    def different(self, sampling: str) -> float:
+        """Return the mean number of different correct answers of 16."""
+        return float(self._counts(sampling, "distinct").mean())
+
+    @cached_property
+    def at_equal_steps(self) -> "Model | None":
+        """The checkpoint nearest to the baseline's number of steps, if it was evaluated."""
+        return Model(self.record["at_equal_steps"]) if "at_equal_steps" in self.record else None
+
+    @property
+    def steps(self) -> float:
+        """The number of optimizer steps."""
+        return float(self.record["steps"])
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of the training, since it was last resumed."""
+        return float(self.record["seconds"])
+
+    def tokens_per_trained_token(self, from_share: float = 0.0) -> float:
+        """Return how many tokens were generated for each token that was trained on, after a share of the tokens."""
+        rollouts = self.record["rollouts"]
+        totals = rollouts["generated_tokens"]
+        of_rollout = [total - before for total, before in zip(totals, [0, *totals], strict=False)]
+        ratios = rollouts["dynamic_sampling/tokens_per_trained_token"]
+        late = [
+            (tokens, tokens / ratio)
+            for tokens, ratio, total in zip(of_rollout, ratios, totals, strict=True)
+            if total > from_share * totals[-1] and ratio is not None
+        ]
+        return sum(tokens for tokens, _ in late) / sum(trained for _, trained in late)
+
+    def entropy_by_sixths(self) -> list[float]:
+        """Return the mean entropy of the rollouts in each sixth of the tokens, in nats."""
+        rollouts = self.record["rollouts"]
+        totals = rollouts["generated_tokens"]
+        pairs = [pair for pair in zip(totals, entropies_of(rollouts), strict=True) if pair[1] is not None]
+        sixth = [min(int(6 * total / totals[-1]), 5) for total, _ in pairs]
+        return [mean(value for (_, value), at in zip(pairs, sixth, strict=True) if at == i) for i in range(6)]
+
+    def held(self) -> tuple[float, float]:
+        """Return the shares of the held part in which the level was kept, and in which the strength was at its bound.
+
+        The held part begins when the entropy has first come down to the level, and ends where the level falls.
+        """
+        rollouts = self.record["rollouts"]
+        end = self.record["settings"]["hold_entropy_decay_start"] * rollouts["generated_tokens"][-1]
+        of_hold = [rollouts[f"hold_entropy/{key}"] for key in ("target", "strength")]
+        columns = (rollouts["generated_tokens"], entropies_of(rollouts), *of_hold)
+        rows = [row for row in zip(*columns, strict=True) if row[0] <= end and None not in row]
+        below = [i for i, (_, entropy, target, _) in enumerate(rows) if entropy <= (1 + TOLERANCE) * target]
+        part = rows[below[0] :] if below else []
+        if not part:
+            return float("nan"), float("nan")
+        kept = mean(abs(entropy / target - 1) <= TOLERANCE for _, entropy, target, _ in part)
+        return kept, mean(strength >= 0.999 * BOUND for _, _, _, strength in part)
+
+    def _counts(self, sampling: str, key: str) -> NDArray[np.int64]:
+        column = self.record["evaluations"][sampling]["benchmarks"][self.split][key]
+        return np.array([int(digit, len(DIGITS)) for digit in column])
+
+
+Measure = Callable[[Model], float]
+"""A number computed from a model."""
+
+
+class Block:
+    """The published units of a block. Only a unit with all of its arms counts."""
+
+    def __init__(self, plan: Plan, name: str, folder: Path) -> None:
+        self.name = name
+        jobs = block_jobs(plan, name)
+        self.arms: list[str] = plan["blocks"][name]["arms"]
+        self.planned = sorted({(job.start, job.run) for job in jobs})
+        self.units: dict[tuple[int, int], dict[str, Model]] = {}
+        for start, run in self.planned:
+            records = published.read_unit(folder, unit_name(name, start, run))
+            if set(self.arms) <= set(records):
+                refuse_unequal(records)
+                self.units[start, run] = {arm: Model(record) for arm, record in records.items()}
+
+    @property
+    def starts(self) -> list[int]:
+        """The starts that have a whole unit."""
+        return sorted({start for start, _ in self.units})
+
+    def models(self, arm: str, start: int) -> list[Model]:
+        """Return the models of an arm from a start, one for each run."""
+        return [arms[arm] for (of, _), arms in sorted(self.units.items()) if of == start]
+
+    def values(self, arm: str, measure: Measure) -> list[float]:
+        """Return the measure of an arm for each start."""
+        return [mean(measure(model) for model in self.models(arm, start)) for start in self.starts]
+
+    def difference(self, arm: str, than: str, measure: Measure) -> list[float]:
+        """Return the measure of `arm` less that of `than`, for each start."""
+        sides = zip(self.values(arm, measure), self.values(than, measure), strict=True)
+        return [ours - theirs for ours, theirs in sides]
+
+    def spread_of_runs(self, arm: str, measure: Measure) -> float | None:
+        """Return the standard deviation between runs from one start, from the starts that have two."""
+        pairs = [[measure(model) for model in self.models(arm, start)] for start in self.starts]
+        squares = [(pair[0] - pair[1]) ** 2 / 2 for pair in pairs if len(pair) == 2]
+        return mean(squares) ** 0.5 if squares else None
+
+
+def refuse_unequal(records: Mapping[str, dict[str, Any]]) -> None:
+    """Raise `ValueError` if runs of a unit differ in their start, processor or first rollout."""
+    first, *others = (record for arm, record in records.items() if arm != START)
+    for other in others:
+        if found := differences(first, other):
+            raise ValueError(f"{other['arm']}, start {other['start']} cannot be compared: {', '.join(found)}")
+
+
+def solved(sampling: str, k: int) -> Measure:
+    """Return the measure of what is solved in `k` tries, in per cent."""
+    return lambda model: model.solved(sampling, k)
+
+
+class Claim(NamedTuple):
+    """A registered sentence: the named form's `arm` less `than` in `k` tries is above `margin`, in points."""
+
+    sentence: str
+    than: str
+    sampling: str
+    k: int
+    margin: float = 0.0
+
+
+CLAIMS = (
+    Claim("at temperature 1, 16 tries solve more than GRPO's", BASELINE, "t1", 16),
+    Claim("at temperature 1, 16 tries solve more than F-GRPO's", "F-GRPO", "t1", 16),
+    Claim("at temperature 1, 16 tries solve more than those of the KL penalty", "KL 0.03", "t1", 16),
+    Claim("at temperature 1, one try is not lower than GRPO's by 1.5 points", BASELINE, "t1", 1, -1.5),
+    Claim("at temperature 0.25, one try solves more than GRPO's", BASELINE, "t0.25", 1),
+)
+
+
+class Verdict(NamedTuple):
+    """What became of a claim."""
+
+    interval: Interval
+    holds: bool
+    p: float
+    """Two-sided, for a difference that is equal to the margin; 1 if it is on the wrong side."""
+
+
+def judge(block: Block, arm: str, claim: Claim) -> Verdict:
+    """Judge a claim by the whole starts of a block."""
+    differences = block.difference(arm, claim.than, solved(claim.sampling, claim.k))
+    interval = over_starts(differences)
+    beyond = over_starts([one - claim.margin for one in differences])
+    return Verdict(interval, interval.low > claim.margin, beyond.p if beyond.mean > 0 else 1.0)
+
+
+class Mixture(NamedTuple):
+    """The best mixture of the baseline with its start: how many tries go to it, the samplings, and what is solved."""
+
+    tries: int
+    sampling: str
+    sampling_of_start: str
+    solved: list[float]
+
+
+def best_mixture(block: Block, samplings: Sequence[str]) -> Mixture:
+    """Return the mixture of 16 tries that solves most, for the mean over starts, chosen on the problems judged by."""
+    options = product(range(SAMPLES + 1), samplings, samplings)
+    return max((_mixture(block, *option) for option in options), key=lambda one: round(mean(one.solved), 9))
+
+
+def _mixture(block: Block, tries: int, sampling: str, sampling_of_start: str) -> Mixture:
+    values = []
+    for start in block.starts:
+        pairs = zip(block.models(BASELINE, start), block.models(START, start), strict=True)
+        values.append(mean(_mixed(*pair, tries, sampling, sampling_of_start) for pair in pairs))
+    return Mixture(tries, sampling, sampling_of_start, values)
+
+
+def _mixed(model: Model, start: Model, tries: int, sampling: str, sampling_of_start: str) -> float:
+    failed = 1 - model.solved_by_problem(sampling, tries)
+    failed_too = 1 - start.solved_by_problem(sampling_of_start, SAMPLES - tries)
+    return 100 * float(1 - (failed * failed_too).mean())
+
+
+SIMPLE_FIRST = ("KL 0.03", "C2 let go", "F-GRPO", "F-GRPO and C2 let go")
+"""The arms that can be advised: the simplest first, and those that need to know what is correct after the others."""
+NEED_CORRECT = ("F-GRPO", "F-GRPO and C2 let go")
+LARGEST_LOSS = 1.5
+
+
+def passing(block: Block) -> list[str]:
+    """Return the arms that at temperature 1 are not behind the best in 16 tries and lose less than 1.5 points in one.
+
+    *Not behind* means that the interval of the difference reaches 0.
+    """
+    many = solved("t1", SAMPLES)
+    best = max(SIMPLE_FIRST, key=lambda arm: mean(block.values(arm, many)))
+    found = []
+    for arm in SIMPLE_FIRST:
+        behind = over_starts(block.difference(arm, best, many))
+        loss = over_starts(block.difference(arm, BASELINE, solved("t1", 1)))
+        if (arm == best or behind.high >= 0) and loss.low > -LARGEST_LOSS:
+            found.append(arm)
+    return found
+
+
+def advised(block: Block) -> str | None:
+    """Return the arm that the protocol's rules advise, or `None` if there is none."""
+    arms = passing(block)
+    if not arms:
+        return None
+    first = arms[0]
+    if first in NEED_CORRECT:
+        return first
+    more = [arm for arm in arms if arm in NEED_CORRECT]
+    adding = [arm for arm in more if over_starts(block.difference(arm, first, solved("t1", SAMPLES))).low > 0]
+    return adding[0] if adding else first

@@ -1,0 +1,273 @@
+"""Writes results4.md from the runs of protocol 4 that are published so far.
+
+python -m experiments.letgo.page
+"""
+
+import math
+import sys
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from statistics import mean
+
+from experiments.dial.analysis import Interval, holm, over_starts
+from experiments.lab.runs import ROOT, START
+from experiments.lab.tables import markdown_table
+from experiments.letgo import analysis, published
+from experiments.letgo.analysis import CLAIMS, Block, Measure, Model, judge, solved
+from experiments.letgo.plan import BASELINE, NAMED, Plan, pilot_arm, read_plan, unit_name
+from experiments.letgo.rule import Pilot, Records, pass_at_temperature_one
+
+PAGE = ROOT / "experiments/results/results4.md"
+TEXT = Path(__file__).with_name("results4.md.in")
+SAMPLINGS = {"t0.25": "T = 0.25", "t0.5": "T = 0.5", "t1": "T = 1"}
+COLUMNS: dict[str, Measure] = {
+    f"{name}, {tries}": solved(sampling, k)
+    for sampling, name in SAMPLINGS.items()
+    for tries, k in (("one try", 1), ("16 tries", 16))
+}
+MANY: dict[str, Measure] = {
+    f"{name}, different": (lambda model, sampling=sampling: model.different(sampling))
+    for sampling, name in SAMPLINGS.items()
+}
+NOT_YET = "No start is whole yet."
+
+
+def cell(interval: Interval, digits: int = 1) -> str:
+    """Return a table cell with the mean and half the width of an interval."""
+    half = f" ±{interval.half:.{digits}f}" if math.isfinite(interval.half) else ""
+    return f"{interval.mean:+.{digits}f}{half}"
+
+
+def progress(plan: Plan, blocks: Sequence[Block], folder: Path) -> str:
+    """Return a table of how many units of each block are whole."""
+    rows = [["pilot", len(pilot_records(plan, folder)), "", ""]]
+    for block in blocks:
+        rows.append([f"`{block.name}`", len(block.units) * len(block.arms), len(block.units), len(block.planned)])
+    whole = all(len(block.units) == len(block.planned) for block in blocks)
+    state = "All are there." if whole else "**No decision is taken from an unfinished block.**"
+    return f"{state}\n\n{markdown_table(['block', 'runs', 'whole starts and runs', 'planned'], rows)}"
+
+
+def registered(blocks: Sequence[Block]) -> str:
+    """Return each registered sentence with its verdict, whatever it is."""
+    verdicts = {
+        (block.name, claim.sentence): judge(block, NAMED, claim) for block in blocks if block.units for claim in CLAIMS
+    }
+    if not verdicts:
+        return NOT_YET
+    corrected = holm({key: one.p for key, one in verdicts.items()})
+    rows = []
+    for key, one in verdicts.items():
+        verdict = "holds" if one.holds else "does not hold"
+        rows.append([*key, cell(one.interval), verdict, f"{corrected[key]:.4f}"])
+    counts = ", ".join(f"{len(block.starts)} starts in `{block.name}`" for block in blocks if block.units)
+    table = markdown_table(["block", "sentence", "points", "", "p by Holm over all rows"], rows)
+    return f"{NAMED}, the named form. {counts}.\n\n{table}"
+
+
+def values(block: Block) -> str:
+    """Return what every arm solves at each temperature."""
+    if not block.units:
+        return NOT_YET
+    measures = COLUMNS | MANY
+    rows = []
+    for arm in (START, *block.arms):
+        numbers = [mean(block.values(arm, measure)) for measure in measures.values()]
+        rows.append([arm, *(f"{one:.1f}" for one in numbers[:6]), *(f"{one:.2f}" for one in numbers[6:])])
+    return markdown_table(["arm", *measures], rows)
+
+
+def differences(block: Block) -> str:
+    """Return tables of each arm less GRPO, F-GRPO, the KL penalty and the start."""
+    if not block.units:
+        return NOT_YET
+    parts = []
+    for than in (BASELINE, "F-GRPO", "KL 0.03", START):
+        rows = [
+            [arm, *(cell(over_starts(block.difference(arm, than, measure))) for measure in COLUMNS.values())]
+            for arm in block.arms
+            if arm != than
+        ]
+        parts.append(f"Less {than}:\n\n{markdown_table(['arm', *COLUMNS], rows)}")
+    return "\n\n".join(parts)
+
+
+def mixture(block: Block) -> str:
+    """Return the best mixture of GRPO and its start, and the named form less it."""
+    if not block.units:
+        return NOT_YET
+    best = analysis.best_mixture(block, list(SAMPLINGS))
+    ours = block.values(NAMED, solved("t1", 16))
+    beyond = over_starts([a - b for a, b in zip(ours, best.solved, strict=True)])
+    return (
+        f"{best.tries} tries of GRPO ({SAMPLINGS[best.sampling]}) and {16 - best.tries} of the start "
+        f"({SAMPLINGS[best.sampling_of_start]}) solve {mean(best.solved):.1f} %. This is the best of all mixtures on "
+        f"the test problems themselves. {NAMED} at temperature 1 less it: {cell(beyond)}."
+    )
+
+
+def costs(block: Block) -> str:
+    """Return generated tokens per trained token, steps, seconds and entropy of every arm."""
+    if not block.units:
+        return NOT_YET
+    rows = []
+    for arm in block.arms:
+        numbers = [
+            f"{mean(block.values(arm, Model.tokens_per_trained_token)):.2f}",
+            f"{mean(block.values(arm, lambda model: model.tokens_per_trained_token(0.8))):.2f}",
+            f"{mean(block.values(arm, lambda model: model.steps)):.0f}",
+            f"{mean(block.values(arm, lambda model: model.seconds)):.0f}",
+        ]
+        entropies = [mean(block.values(arm, lambda model, i=i: model.entropy_by_sixths()[i])) for i in range(6)]
+        rows.append([arm, *numbers, " ".join(f"{one:.3f}" for one in entropies)])
+    head = ["arm", "tokens per trained token", "in the last fifth", "steps", "seconds", "entropy by sixths, nats"]
+    return (
+        "Seconds are of a machine that others use at the same time, and are not compared; those of a resumed run "
+        f"count from the resume.\n\n{markdown_table(head, rows)}"
+    )
+
+
+def equal_steps(block: Block) -> str:
+    """Return the named form at GRPO's number of steps, less GRPO at its end."""
+    if not block.units:
+        return NOT_YET
+    found = []
+    for measure in COLUMNS.values():
+        ours = block.values(NAMED, lambda model, measure=measure: at_equal_steps(model, measure))
+        found.append(over_starts([a - b for a, b in zip(ours, block.values(BASELINE, measure), strict=True)]))
+    rows = [[f"{NAMED} less {BASELINE}", *map(cell, found)]]
+    return (
+        "The named form's checkpoint that is nearest to GRPO's number of steps; its level has not fallen to the end "
+        f"there.\n\n{markdown_table(['', *COLUMNS], rows)}"
+    )
+
+
+def at_equal_steps(model: Model, measure: Measure) -> float:
+    """Return the measure of the checkpoint at the baseline's number of steps."""
+    assert model.at_equal_steps is not None
+    return measure(model.at_equal_steps)
+
+
+def held(block: Block) -> str:
+    """Return how well the arms that let go kept their level before."""
+    if not block.units:
+        return NOT_YET
+    rows = []
+    for arm in block.arms:
+        models = [arms[arm] for arms in block.units.values()]
+        if all("hold_entropy" in model.record["settings"] for model in models):
+            kept, at_bound = zip(*(model.held() for model in models), strict=True)
+            rows.append([arm, mean_and_range(kept), mean_and_range(at_bound)])
+    head = ["arm", "within a tenth of the level, % of rollouts", "strength at its bound, % of rollouts"]
+    return (
+        "From the first rollout at the level to the one at which the level begins to fall; mean and range over runs."
+        f"\n\n{markdown_table(head, rows)}"
+    )
+
+
+def mean_and_range(shares: Sequence[float]) -> str:
+    """Return a table cell with the mean and the range of shares, in per cent."""
+    whole = [100 * one for one in shares if not math.isnan(one)]
+    return f"{mean(whole):.0f} ({min(whole):.0f} to {max(whole):.0f})" if whole else ""
+
+
+def spread(block: Block) -> str:
+    """Return the standard deviation between runs from one start."""
+    rows = [[arm, *(block.spread_of_runs(arm, measure) for measure in COLUMNS.values())] for arm in block.arms]
+    if any(None in row for row in rows):
+        return "No start has two whole runs yet."
+    texts = [[row[0], *(f"{one:.1f}" for one in row[1:])] for row in rows]
+    table = markdown_table(["arm", *COLUMNS], texts)
+    return f"Standard deviation between two runs from one start, points.\n\n{table}"
+
+
+def advised(block: Block) -> str:
+    """Return what the rules advise, once all units are there."""
+    if len(block.units) < len(block.planned):
+        return "No decision is taken from an unfinished block."
+    arms = ", ".join(analysis.passing(block)) or "no arm"
+    return f"By the rules for block 1, {arms} would do. Advised: **{analysis.advised(block) or 'nothing'}**."
+
+
+def pilot_records(plan: Plan, folder: Path) -> Records:
+    """Return the pilot's published records by arm and start."""
+    found = {}
+    for start in plan["pilot"]["starts"]:
+        for arm, record in published.read_unit(folder, unit_name("pilot", start)).items():
+            if arm != START:
+                found[arm, start] = record
+    return found
+
+
+def pilot(plan: Plan, folder: Path) -> str:
+    """Return the pilot's scores, the choice by the rule, and what one try or 16 tries alone would have chosen."""
+    records = pilot_records(plan, folder)
+    scores = Pilot(plan, records)
+    starts, split = plan["pilot"]["starts"], plan["pilot"]["split"]
+    rows = []
+    for arm in sorted({arm for arm, _ in records}):
+        row = [arm]
+        for k, start in product((1, 16), starts):
+            record = records.get((arm, start))
+            row.append(f"{100 * pass_at_temperature_one(record, split, k):.1f}" if record else "")
+        score = scores.score(arm)
+        rows.append([*row, "" if score is None else f"{100 * score:.1f}"])
+    head = ["run", *(f"{tries}, {start}" for tries, start in product(("one try", "16 tries"), starts)), "score"]
+    return f"{markdown_table(head, rows)}\n\n{choice(plan, scores)}"
+
+
+def choice(plan: Plan, scores: Pilot) -> str:
+    """Return a table of the chosen rates, and the form."""
+    rows = []
+    for arm in plan["pilot"]["arms"]:
+        rate = scores.rate(arm)
+        if rate is None:
+            return "The pilot is not whole."
+        names = {of: pilot_arm(plan, arm, of) for of in scores.rates(arm)}
+        others = [
+            max(sorted(names), key=lambda of, k=k: round(scores.solved(names[of], k) or 0.0, 9)) for k in (1, 16)
+        ]
+        rows.append([arm, f"{rate:g}", *(f"{one:g}" for one in others)])
+    table = markdown_table(["arm", "rate by the rule", "by one try alone", "by 16 tries alone"], rows)
+    return f"{table}\n\nForm by the rule: {scores.form() or 'not all of its runs are there'}."
+
+
+def tables(plan: Plan, folder: Path) -> dict[str, str]:
+    """Return the tables of the page by name."""
+    is_chosen = plan["chosen"]["form"] is not None
+    blocks = [Block(plan, name, folder) for name in plan["blocks"]] if is_chosen else []
+    found = {
+        "progress": progress(plan, blocks, folder),
+        "registered": registered(blocks),
+        "pilot": pilot(plan, folder),
+    }
+    makers = {
+        "values": values,
+        "differences": differences,
+        "mixture": mixture,
+        "costs": costs,
+        "equal steps": equal_steps,
+        "held": held,
+        "spread": spread,
+        "advised": advised,
+    }
+    return found | {name: make(blocks[0]) if blocks else NOT_YET for name, make in makers.items()}
+
+
+def page(plan: Plan, folder: Path) -> str:
+    """Return the text of the page."""
+    text = TEXT.read_text()
+    for name, table in tables(plan, folder).items():
+        text = text.replace(f"{{{name}}}", table)
+    return text
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(read_plan(), published.FOLDER))
+    sys.stdout.write(f"Wrote {PAGE}\n")
+
+
+if __name__ == "__main__":
+    main()

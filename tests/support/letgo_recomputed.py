@@ -1,0 +1,353 @@
+"""Recompute the tables of results4.md from the published files, with nothing but the standard library.
+
+    python tests/support/letgo_recomputed.py
+
+It shares no line with the analysis, and reads the page itself: every number of the registered sentences with their
+verdicts and Holm's p, of what each arm solves, of the differences, of the best mixture, of what it takes, of equal
+steps, of the held part, of the spread between runs, and of the pilot with its choice must be the one that is found
+here, to its printed digits. Exits 1 if one is not, or if a table lacks a row.
+"""
+
+import json
+import lzma
+import math
+import re
+import sys
+from pathlib import Path
+
+RESULTS = Path(__file__).parents[2] / "experiments/results"
+ARMS = ["GRPO", "C2 let go", "F-GRPO", "KL 0.03", "F-GRPO and C2 let go", "STEER", "STARE"]
+TEMPERATURES = ["t0.25", "t0.5", "t1"]
+# Student's t, two-sided 95 %, by degrees of freedom.
+T = [12.7062, 4.30265, 3.18245, 2.77645, 2.57058, 2.44691, 2.36462, 2.30600, 2.26216]
+
+
+def lines_of(path):
+    """Return the records of a file by arm."""
+    with lzma.open(path, "rt") as file:
+        return {one["arm"]: one for one in map(json.loads, file)}
+
+
+def average(numbers):
+    """Return the mean."""
+    numbers = list(numbers)
+    return math.fsum(numbers) / len(numbers)
+
+
+def misses(correct, k, n=16):
+    """Return the probability that k of n samples, drawn without replacement, are all wrong."""
+    return math.prod((n - correct - i) / (n - i) for i in range(k)) if correct <= n - k else 0.0
+
+
+TABLE_OF_MISSES = [[misses(c, k) for c in range(17)] for k in range(17)]
+
+
+def share(record, temperature, k, split="test"):
+    """Return the percentage of problems that k tries solve."""
+    digits = record["evaluations"][temperature]["benchmarks"][split]["correct"]
+    return 100 - 100 * average(TABLE_OF_MISSES[k][int(digit, 36)] for digit in digits)
+
+
+def distinct(record, temperature):
+    """Return the mean number of different correct answers."""
+    return average(int(digit, 36) for digit in record["evaluations"][temperature]["benchmarks"]["test"]["distinct"])
+
+
+def by_start(units, number):
+    """Return a number of a unit's records for each start: the mean over its runs."""
+    of = {}
+    for (start, _), records in sorted(units.items()):
+        of.setdefault(start, []).append(number(records))
+    return [average(numbers) for numbers in of.values()]
+
+
+def error(numbers):
+    """Return the standard error of the mean."""
+    middle = average(numbers)
+    return math.sqrt(sum((one - middle) ** 2 for one in numbers) / (len(numbers) - 1) / len(numbers))
+
+
+def bounds(numbers):
+    """Return the mean, and half of the interval if there is one."""
+    return [average(numbers), *([T[len(numbers) - 2] * error(numbers)] if len(numbers) > 1 else [])]
+
+
+def chance(numbers):
+    """Return the two-sided p of Student's t for a mean of 0, by Simpson's rule, or 1 if the mean is not above 0."""
+    if average(numbers) <= 0 or len(numbers) < 2:
+        return 1.0
+    freedom = len(numbers) - 1
+    ratio = average(numbers) / error(numbers)
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+    # With t = sqrt(freedom) tan(a) the density is a power of the cosine, over a finite range.
+    end, pieces = math.atan(ratio / math.sqrt(freedom)), 2000
+    weights = [1, *([4, 2] * pieces)[: 2 * pieces - 1], 1]
+    heights = [math.cos(end * i / (2 * pieces)) ** (freedom - 1) for i in range(2 * pieces + 1)]
+    area = math.fsum(w * h for w, h in zip(weights, heights, strict=True)) * end / (2 * pieces) / 3
+    return 1 - 2 * scale * math.sqrt(freedom) * area
+
+
+def holm(chances):
+    """Return the corrected p-values, in the order of the input."""
+    corrected, before = [0.0] * len(chances), 0.0
+    for rank, place in enumerate(sorted(range(len(chances)), key=chances.__getitem__)):
+        before = max(before, min(1.0, (len(chances) - rank) * chances[place]))
+        corrected[place] = before
+    return corrected
+
+
+def section(page, heading):
+    """Return the text below a heading."""
+    return page.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
+def rows(text):
+    """Return the rows of all tables in a text without their heads, by table."""
+    found = []
+    for block in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
+        found.append(
+            [[cell.strip() for cell in line.strip().strip("|").split(" | ")] for line in block.splitlines()[2:]]
+        )
+    return found
+
+
+def agrees(text, numbers):
+    """Return whether a text has exactly these numbers, each rounded to its printed digits."""
+    printed = re.findall(r"[+-]?\d+(?:\.\d+)?", text)
+    if len(printed) != len(numbers):
+        return False
+    units = [10.0 ** -len(one.partition(".")[2]) for one in printed]
+    return all(
+        abs(float(one) - number) <= 0.5001 * unit + 1e-9
+        for one, number, unit in zip(printed, numbers, units, strict=True)
+    )
+
+
+CLAIMS = [("GRPO", "t1", 16, 0), ("F-GRPO", "t1", 16, 0), ("KL 0.03", "t1", 16, 0), ("GRPO", "t1", 1, -1.5)]
+CLAIMS += [("GRPO", "t0.25", 1, 0)]
+TRIES = [(temperature, k) for temperature in TEMPERATURES for k in (1, 16)]
+
+
+class Check:
+    """What agrees and what does not."""
+
+    def __init__(self):
+        self.wrong, self.equal = [], 0
+
+    def __call__(self, place, text, numbers):
+        """Compare the numbers of a text."""
+        if agrees(text, numbers):
+            self.equal += 1
+        else:
+            self.wrong.append(f"{place}: printed {text!r}, computed {numbers}")
+
+    def names(self, place, found, expected):
+        """Compare a table's rows with the expected ones."""
+        if found != expected:
+            self.wrong.append(f"{place}: rows {found}, expected {expected}")
+
+
+def check(page, folder):
+    """Return what differs from the published files, and how many cells are equal."""
+    compare = Check()
+    paths = {path.name: path for path in folder.glob("block1-*.jsonl.xz")}
+    units = {tuple(map(int, re.findall(r"\d+", name)[1:3])): lines_of(path) for name, path in paths.items()}
+    units = {key: records for key, records in units.items() if set(ARMS) <= set(records)}
+    if units:
+        check_block(page, units, compare)
+    check_pilot(page, folder, compare)
+    return compare.wrong, compare.equal
+
+
+def check_block(page, units, compare):
+    """Check the tables of block 1."""
+
+    def less(arm, than, temperature, k):
+        return by_start(units, lambda one: share(one[arm], temperature, k) - share(one[than], temperature, k))
+
+    (table,) = rows(section(page, "The registered sentences"))
+    against = [less("C2 let go", than, temperature, k) for than, temperature, k, _ in CLAIMS]
+    p = holm([chance([x - claim[3] for x in one]) for one, claim in zip(against, CLAIMS, strict=True)])
+    compare.names("registered", len(table), len(CLAIMS))
+    for row, numbers, claim, corrected in zip(table, against, CLAIMS, p, strict=True):
+        compare(row[1], row[2], bounds(numbers))
+        compare(f"{row[1]}, p", row[4], [corrected])
+        low = bounds(numbers)[0] - bounds(numbers)[1] if len(numbers) > 1 else -math.inf
+        compare.names(row[1], row[3], "holds" if low > claim[3] else "does not hold")
+
+    (table,) = rows(section(page, "One temperature for all"))
+    compare.names("values", [row[0] for row in table], ["start", *ARMS])
+    for row in table:
+        for cell, (temperature, k) in zip(row[1:7], TRIES, strict=True):
+            found = by_start(units, lambda one, a=row[0], t=temperature, k=k: share(one[a], t, k))
+            compare(f"values, {row[0]}, {temperature}, {k}", cell, [average(found)])
+        for cell, temperature in zip(row[7:], TEMPERATURES, strict=True):
+            found = by_start(units, lambda one, a=row[0], t=temperature: distinct(one[a], t))
+            compare(f"different, {row[0]}, {temperature}", cell, [average(found)])
+
+    of_differences = rows(section(page, "Differences"))
+    for than, table in zip(("GRPO", "F-GRPO", "KL 0.03", "start"), of_differences, strict=True):
+        compare.names(f"less {than}", [row[0] for row in table], [arm for arm in ARMS if arm != than])
+        for row in table:
+            for cell, (temperature, k) in zip(row[1:], TRIES, strict=True):
+                compare(f"{row[0]} less {than}, {temperature}, {k}", cell, bounds(less(row[0], than, temperature, k)))
+
+    check_mixture(page, units, compare)
+    check_logs(page, units, compare)
+
+
+def check_mixture(page, units, compare):
+    """Check the sentence about the best mixture."""
+
+    def mixed(one, m, ours, others):
+        a, b = (
+            one[arm]["evaluations"][t]["benchmarks"]["test"]["correct"]
+            for arm, t in (("GRPO", ours), ("start", others))
+        )
+        lost = (
+            TABLE_OF_MISSES[m][int(x, 36)] * TABLE_OF_MISSES[16 - m][int(y, 36)] for x, y in zip(a, b, strict=True)
+        )
+        return 100 - 100 * average(lost)
+
+    options = [(m, ours, others) for m in range(17) for ours in TEMPERATURES for others in TEMPERATURES]
+    found = {key: by_start(units, lambda one, key=key: mixed(one, *key)) for key in options}
+    best = max(found, key=lambda key: round(average(found[key]), 9))
+    beyond = [
+        a - b for a, b in zip(by_start(units, lambda one: share(one["C2 let go"], "t1", 16)), found[best], strict=True)
+    ]
+    text = section(page, "The best mixture of GRPO and its start")
+    solved = re.search(r"solve ([\d.]+) %", text)[1]
+    compare("mixture", solved, [average(found[best])])
+    compare("less the mixture", text.rsplit("less it: ")[1].strip().removesuffix("."), bounds(beyond))
+
+
+def check_logs(page, units, compare):
+    """Check the tables that come from the logs and the second runs."""
+    (table,) = rows(section(page, "What it takes"))
+    compare.names("costs", [row[0] for row in table], ARMS)
+    for row in table:
+        numbers = [by_start(units, lambda one, a=row[0], i=i: costs(one[a])[i]) for i in range(10)]
+        for i in range(4):
+            compare(f"costs, {row[0]}, {i}", row[i + 1], [average(numbers[i])])
+        compare(f"entropy, {row[0]}", row[5], [average(one) for one in numbers[4:]])
+
+    (table,) = rows(section(page, "At equal optimizer steps"))
+    for cell, (temperature, k) in zip(table[0][1:], TRIES, strict=True):
+        found = by_start(
+            units,
+            lambda one, t=temperature, k=k: share(one["C2 let go"]["at_equal_steps"], t, k) - share(one["GRPO"], t, k),
+        )
+        compare(f"equal steps, {temperature}, {k}", cell, bounds(found))
+
+    (table,) = rows(section(page, "Was the level held?"))
+    compare.names("held", [row[0] for row in table], ["C2 let go", "F-GRPO and C2 let go"])
+    for row in table:
+        pairs = [one for records in units.values() if (one := kept(records[row[0]]))]
+        for i, cell in enumerate(row[1:]):
+            numbers = [100 * pair[i] for pair in pairs]
+            compare(f"held, {row[0]}, {i}", cell, [average(numbers), min(numbers), max(numbers)] if numbers else [])
+
+    twice = [start for start, run in units if run == 2 and (start, 1) in units]
+    for table in rows(section(page, "From run to run")):
+        for row in table:
+            for cell, (temperature, k) in zip(row[1:], TRIES, strict=True):
+                gaps = [
+                    share(units[n, 1][row[0]], temperature, k) - share(units[n, 2][row[0]], temperature, k)
+                    for n in twice
+                ]
+                compare(f"run to run, {row[0]}", cell, [math.sqrt(average(gap**2 / 2 for gap in gaps))])
+
+
+def costs(record):
+    """Return tokens per trained token of the whole run and of its last fifth, steps, seconds, and six entropies."""
+    log = record["rollouts"]
+    totals, ratios = log["generated_tokens"], log["dynamic_sampling/tokens_per_trained_token"]
+    spent, of = [], []
+    for i, total in enumerate(totals):
+        tokens = total - (totals[i - 1] if i else 0)
+        if ratios[i] is not None:
+            spent.append((total, tokens, tokens / ratios[i]))
+    for least in (0.0, 0.8 * totals[-1]):
+        late = [one for one in spent if one[0] > least]
+        of.append(sum(one[1] for one in late) / sum(one[2] for one in late))
+    entropies = log.get("rollout_entropy") or log["entropy"]
+    sixths = [[] for _ in range(7)]
+    for total, entropy in zip(totals, entropies, strict=True):
+        if entropy is not None:
+            sixths[math.floor(6 * total / totals[-1])].append(entropy)
+    sixths[5] += sixths.pop()
+    return [*of, record["steps"], record["seconds"], *map(average, sixths)]
+
+
+def kept(record):
+    """Return the shares of the held part within a tenth of the level, and with the largest strength."""
+    log = record["rollouts"]
+    until = log["generated_tokens"][-1] * record["settings"]["hold_entropy_decay_start"]
+    inside, bound, begun = [], [], False
+    for i, total in enumerate(log["generated_tokens"]):
+        entropy, level, strength = (
+            log[key][i] for key in ("rollout_entropy", "hold_entropy/target", "hold_entropy/strength")
+        )
+        if total > until or None in (entropy, level, strength):
+            continue
+        begun = begun or entropy <= 1.1 * level
+        if begun:
+            inside.append(abs(entropy / level - 1) <= 0.1)
+            bound.append(strength >= 2.997)
+    return (average(inside), average(bound)) if inside else None
+
+
+def check_pilot(page, folder, compare):
+    """Check the pilot's table and the choice by the rule."""
+    starts = [path for n in (61, 62) if (path := folder / f"pilot-start{n}-run1.jsonl.xz").exists()]
+    records = [lines_of(path) for path in starts]
+    if len(records) < 2:
+        return
+    tables = rows(section(page, "Pilot"))
+    scores, one_try, sixteen = {}, {}, {}
+    for row in tables[0]:
+        both = [record.get(row[0]) for record in records]
+        numbers = [share(one, "t1", k, "validation") if one else None for k in (1, 16) for one in both]
+        for cell, number in zip(row[1:5], numbers, strict=True):
+            compare(f"pilot, {row[0]}", cell, [] if number is None else [number])
+        if None not in both:
+            of_tries = [average(share(one, "t1", k, "validation") for one in both) for k in (1, 2, 4, 8, 16)]
+            scores[row[0]], one_try[row[0]], sixteen[row[0]] = average(of_tries), of_tries[0], of_tries[-1]
+            compare(f"pilot, {row[0]}, score", row[5], [scores[row[0]]])
+    compare.names(
+        "pilot", sorted(row[0] for row in tables[0]), sorted({arm for one in records for arm in one} - {"start"})
+    )
+    if len(tables) < 2:
+        return
+    rates = {}
+    for row in tables[1]:
+        form = ", half from 0.6" if row[0] == "C2 let go" else ""
+        found = {float(name.rpartition(" ")[2]): name for name in scores if name.startswith(f"{row[0]}{form}, rate")}
+        rates[row[0]] = max(sorted(found), key=lambda rate: round(scores[found[rate]], 9))
+        compare.names(f"pilot, {row[0]}, rate", float(row[1]), rates[row[0]])
+        for cell, of in zip(row[2:], (one_try, sixteen), strict=True):
+            best = max(sorted(found), key=lambda rate, found=found, of=of: round(of[found[rate]], 9))
+            compare.names(f"pilot, {row[0]}, another rule", float(cell), best)
+    form = re.search(r"Form by the rule: (.*)\.\n", section(page, "Pilot"))
+    forms = {
+        name.split(", ")[1]: name
+        for name in scores
+        if name.endswith(f", rate {rates['C2 let go']:g}") and " from " in name
+    }
+    if form and len(forms) == 4:
+        least = one_try[f"GRPO, rate {rates['GRPO']:g}"] - 1.5
+        good = [one for one in forms if one_try[forms[one]] >= least]
+        value = scores if good else one_try
+        compare.names("form", form[1], max(good or forms, key=lambda one: value[forms[one]]))
+
+
+def main():
+    """Check the page."""
+    wrong, equal = check((RESULTS / "results4.md").read_text(), RESULTS / "letgo")
+    sys.stdout.write("".join(f"{line}\n" for line in wrong))
+    sys.stdout.write(f"{equal} numbers are equal, {len(wrong)} are not.\n")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""Protocol 4: its rule, its tables against another script, its start models and its command."""
+
+import json
+import random
+import re
+
+import pytest
+import yaml
+from support import ROOT, letgo_recomputed
+from support.processes import run as run_process
+
+from experiments.lab.countdown import COUNTDOWN
+from experiments.lab.runs import Experiment
+from experiments.letgo import page, plan, published, rule, starts
+from experiments.letgo.analysis import Block, advised, passing
+from steer_trl.exceptions import InvalidValueError
+
+RATES = {"GRPO": 1.25e-4, "F-GRPO": 1.25e-4, "KL 0.03": 1.25e-4, "C2 let go": 2.5e-4}
+ARMS = plan.read_plan()["blocks"]["block1"]["arms"]
+HELD = {"hold_entropy": 0.65, "hold_entropy_decay_start": 0.6}
+
+
+needs_starts = pytest.mark.skipif(not starts.FOLDER.exists(), reason="a source distribution has no start models")
+
+
+def chosen_plan():
+    """The plan with a choice of the pilot."""
+    made = plan.read_plan()
+    made["chosen"] = {"rates": RATES, "form": "half from 0.6"}
+    return made
+
+
+def evaluations(rng, share, split, problems=30):
+    """Random counts at every temperature."""
+    found = {}
+    for temperature in ("t0.25", "t0.5", "t1"):
+        correct = [sum(rng.random() < share * rng.random() for _ in range(16)) for _ in range(problems)]
+        columns = {"correct": correct, "distinct": [min(count, 3) for count in correct]}
+        texts = {key: "".join("0123456789abcdefg"[one] for one in column) for key, column in columns.items()}
+        found[temperature] = {"settings": {}, "benchmarks": {split: {"samples": 16, "ids": f"{split}-"} | texts}}
+    return found
+
+
+def record(arm, start, run, share, split="test"):
+    """A published record with random counts and a random log, whose first rollout is that of its unit."""
+    rng = random.Random(f"{arm} {start} {run}")
+    made = {"arm": arm, "start": start, "run": run, "start_weights": "a", "processor": "b", "settings": {}}
+    made["evaluations"] = evaluations(rng, share, split)
+    if arm == "start":
+        return made
+    size = 20
+    log = {"generated_tokens": [100 * (i + 1) for i in range(size)], "reward": [0.1] * size}
+    log["completions/mean_length"] = [9.0] * size
+    log["dynamic_sampling/tokens_per_trained_token"] = [rng.uniform(1, 4) for _ in range(size)]
+    log["rollout_entropy"] = [1.0, *(rng.uniform(0.5, 0.75) for _ in range(size - 1))]
+    if "let go" in arm:
+        made["settings"] = HELD
+        log["hold_entropy/target"] = [None, *[0.65] * (size - 1)]
+        log["hold_entropy/strength"] = [0.0, *(rng.choice([3.0, rng.uniform(0, 3)]) for _ in range(size - 1))]
+    if arm == "C2 let go":
+        made["at_equal_steps"] = {"step": 4, "evaluations": evaluations(rng, share, split)}
+    return made | {"steps": rng.randint(300, 500), "seconds": rng.randint(300, 500), "rollouts": log}
+
+
+def write(folder, block, start, run, shares, split="test"):
+    """Publish a unit with an arm for each share of what is solved."""
+    paths = []
+    for place, (arm, share) in enumerate(shares.items()):
+        paths.append(folder / f"{place}.json")
+        paths[-1].write_text(json.dumps(record(arm, start, run, share, split)))
+    published.write_unit(folder, plan.unit_name(block, start, run), paths)
+
+
+SHARES = dict(zip(["start", *ARMS], (0.2, 0.5, 0.7, 0.6, 0.55, 0.7, 0.5, 0.5), strict=True))
+
+
+def write_block(folder):
+    """Publish four starts, two of them with a second run, and a start that lacks an arm."""
+    for start, run in ((71, 1), (72, 1), (73, 1), (74, 1), (71, 2), (72, 2)):
+        write(folder, "block1", start, run, SHARES)
+    write(folder, "block1", 75, 1, {arm: 0.9 for arm in SHARES if arm != "STARE"})
+
+
+def pilot_shares(**of_c2):
+    """Shares with which the pilot's rule asks for 5e-4 for C2 only."""
+    shares = {"start": 0.2}
+    for arm in ("GRPO", "F-GRPO", "KL 0.03"):
+        shares |= {f"{arm}, rate 0.00025": 0.4, f"{arm}, rate 0.000125": 0.6}
+    form = "C2 let go, half from 0.6, rate "
+    shares |= {f"{form}0.00025": 0.7, f"{form}0.000125": 0.5, f"{form}0.0005": 0.4}
+    return shares | {f"C2 let go, {name.replace('_', ' ')}, rate 0.00025": share for name, share in of_c2.items()}
+
+
+def pilot_of(shares):
+    """What the rule sees of a pilot with these shares of what is solved."""
+    records = {
+        (arm, start): record(arm, start, 1, share, "validation") for arm, share in shares.items() for start in (61, 62)
+    }
+    return rule.Pilot(plan.read_plan(), records)
+
+
+def test_the_page_is_what_another_script_computes(tmp_path):
+    write_block(tmp_path)
+    forms = {"half from 0.4": 0.72, "zero from 0.6": 0.69, "zero from 0.4": 0.75}
+    for start in (61, 62):
+        write(tmp_path, "pilot", start, 1, pilot_shares(**forms), "validation")
+    text = page.page(chosen_plan(), tmp_path)
+    wrong, equal = letgo_recomputed.check(text, tmp_path)
+    claims, values, differences, mixture = 2 * 5, 8 * 9, 4 * 6 * 6 + 6, 2
+    logs, equal_steps, held, spread, pilot = 7 * 5, 6, 2 * 2, 7 * 6, 12 * 5
+    assert wrong == [] and equal == sum((claims, values, differences, mixture, logs, equal_steps, held, spread, pilot))
+    assert "{" not in text
+
+
+@pytest.mark.parametrize("heading", re.findall(r"\n## (.*)\n\n(?=.*\{(?!progress|advised))", page.TEXT.read_text()))
+def test_the_other_script_sees_a_changed_number(tmp_path, heading):
+    write_block(tmp_path)
+    for start in (61, 62):
+        write(tmp_path, "pilot", start, 1, pilot_shares(), "validation")
+    before, text = page.page(chosen_plan(), tmp_path).split(f"\n## {heading}\n")
+    section, *rest = text.split("\n## ")
+    changed = re.sub(r"\d(?=\D*$)", lambda digit: str((int(digit[0]) + 5) % 10), section)
+    assert letgo_recomputed.check("\n## ".join([f"{before}\n## {heading}\n{changed}", *rest]), tmp_path)[0]
+
+
+def test_a_start_counts_once_and_only_if_it_is_whole(tmp_path):
+    write_block(tmp_path)
+    block = Block(chosen_plan(), "block1", tmp_path)
+    assert block.starts == [71, 72, 73, 74] and len(block.values("GRPO", lambda model: model.steps)) == 4
+    steps = [model.steps for model in block.models("GRPO", 71)]
+    assert block.values("GRPO", lambda model: model.steps)[0] == sum(steps) / 2 and len(steps) == 2
+
+
+@pytest.mark.parametrize("key", ["start_weights", "processor"])
+def test_runs_that_cannot_be_compared_are_refused(tmp_path, key):
+    write_block(tmp_path)
+    unit = plan.unit_name("block1", 71)
+    records = published.read_unit(tmp_path, unit)
+    records["STEER"][key] = "another"
+    paths = [tmp_path / f"{i}.json" for i in range(len(records))]
+    for path, one in zip(paths, records.values(), strict=True):
+        path.write_text(json.dumps(one))
+    published.write_unit(tmp_path, unit, paths)
+    with pytest.raises(ValueError, match=f"STEER.*{key}"):
+        Block(chosen_plan(), "block1", tmp_path)
+
+
+def test_the_rule_asks_for_a_larger_rate_only_where_the_first_two_call_for_it():
+    shares = pilot_shares()
+    pilot = pilot_of(shares)
+    assert pilot.rates("GRPO") == [2.5e-4, 1.25e-4] and pilot.rates("C2 let go") == [2.5e-4, 1.25e-4, 5e-4]
+    assert {arm: pilot.rate(arm) for arm in RATES} == RATES
+    del shares["C2 let go, half from 0.6, rate 0.0005"]
+    assert pilot_of(shares).rate("C2 let go") is None and pilot_of(shares).form() is None
+
+
+def test_the_rule_chooses_the_form_that_solves_most_of_those_that_do_not_lose_in_one_try(monkeypatch):
+    shares = pilot_shares(**{"half from 0.4": 0.8, "zero from 0.6": 0.75, "zero from 0.4": 0.7})
+    pilot = pilot_of(shares)
+    assert pilot.form() == "half from 0.4"
+    first = {
+        form: pilot.solved(plan.pilot_arm(pilot.plan, "C2 let go", 2.5e-4, form), 1) for form in pilot.plan["forms"]
+    }
+    baseline = pilot.solved("GRPO, rate 0.000125", 1)
+    # Only one form is allowed, and then none.
+    second, largest = sorted(first.values())[-2:]
+    monkeypatch.setattr(rule, "LARGEST_LOSS", baseline - (second + largest) / 2)
+    assert first[pilot.form()] == largest
+    monkeypatch.setattr(rule, "LARGEST_LOSS", baseline - 2 * largest)
+    assert first[pilot.form()] == largest
+
+
+def test_the_advice_prefers_what_is_simple(tmp_path):
+    def of(**shares):
+        for start in (71, 72, 73):
+            write(tmp_path, "block1", start, 1, dict.fromkeys(SHARES, 0.04) | shares)
+        return Block(chosen_plan(), "block1", tmp_path)
+
+    block = of()
+    assert advised(block) == (passing(block)[0] if passing(block) else None)
+    assert advised(of(**{"C2 let go": 0.25})) == "C2 let go"
+    assert advised(of(**{"C2 let go": 0.1, "F-GRPO and C2 let go": 0.5})) == "F-GRPO and C2 let go"
+    assert advised(of(**{"GRPO": 0.9})) is None
+
+
+@pytest.mark.skipif(not page.PAGE.exists(), reason="no run of protocol 4 is published yet")
+def test_the_published_page_of_protocol_4_is_recomputed():
+    text = page.PAGE.read_text()
+    assert text == page.page(plan.read_plan(), published.FOLDER)
+    assert letgo_recomputed.check(text, published.FOLDER)[0] == []
+
+
+@needs_starts
+def test_a_start_model_is_the_published_file(tmp_path):
+    names = [line.split()[1] for line in (starts.FOLDER / starts.SUMS).read_text().splitlines()]
+    assert names == sorted(path.name for path in starts.FOLDER.glob("*.safetensors"))
+    start = int(names[0].partition(".")[0])
+    experiment = Experiment(COUNTDOWN, tmp_path / "runs", seed=start, start_steps=500)
+    digest = starts.put(experiment)
+    assert (
+        digest == starts.digest(starts.FOLDER / names[0]) == starts.digest(experiment.folder("start") / starts.WEIGHTS)
+    )
+    copied = tmp_path / "starts"
+    starts.add(experiment.folder("start"), start, copied)
+    (copied / names[0]).write_bytes(b"another model")
+    with pytest.raises(InvalidValueError, match="is not the file"):
+        starts.put(experiment, copied)
+    with pytest.raises(InvalidValueError, match="another number"):
+        starts.add(experiment.folder("start"), start, copied)
+
+
+@needs_starts
+def test_a_unit_is_published_when_all_of_its_runs_are_there(tmp_path):
+    tiny = chosen_plan()
+    tiny["common"] |= {"max_generated_tokens": 5000, "save_steps": 4, "dynamic_sampling": "none"}
+    tiny |= {"samplings": ["t1"], "num_problems": 4}
+    tiny["blocks"] = {"block1": {"split": "test", "starts": [61], "arms": ["GRPO", "C2 let go"]}}
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(tiny, sort_keys=False))
+    words = ["-m", "experiments.letgo", "block1", "--plan", "plan.yaml", "--output_dir", "runs", "--published", "out"]
+
+    def make(check=True):
+        return run_process(*words, "--workers", 1, folder=tmp_path, PYTHONPATH=str(ROOT), check=check)
+
+    make()
+    unit = published.read_unit(tmp_path / "out", "block1-start61-run1")
+    assert list(unit) == ["start", "GRPO", "C2 let go"]
+    ours = unit["C2 let go"]
+    assert ours["seed"] == 6101 and ours["settings"]["hold_entropy_final"] == 0.325 and ours["processor"]
+    assert ours["at_equal_steps"]["evaluations"]["t1"]["benchmarks"]["test"]["samples"] == 16
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    make()
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    # The records of the published file are enough to go on, unless they are of another machine.
+    (path,) = (tmp_path / "runs/records").rglob("c2*.json")
+    path.unlink()
+    baseline = path.with_name(path.name.replace("c2-let-go", "grpo"))
+    baseline.write_text(json.dumps(unit["GRPO"] | {"processor": "another"}))
+    (tmp_path / "out/block1-start61-run1.jsonl.xz").unlink()
+    failed = make(check=False)
+    assert failed.returncode and "differs from" in failed.stderr and not path.exists()
