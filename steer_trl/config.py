@@ -13,7 +13,6 @@ from typing import Any
 from trl import GRPOConfig
 
 from steer_trl.entropy.checks import hold_conflicts
-from steer_trl.entropy.start import ENOUGH_GROUPS
 from steer_trl.options.base import add_help, settings_of, single_complaints
 from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.options.trl import entropy_target_complaints
@@ -119,12 +118,6 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:
         """Return warnings about settings with which a method does less than expected."""
         remarks = []
-        if self.hold_entropy is not None and (groups := self.groups_per_rollout) < ENOUGH_GROUPS:
-            remarks.append(
-                f"hold_entropy={self.hold_entropy:g}: the entropy of a rollout of {groups} prompts depends on which "
-                f"they are, and its level is kept only roughly. For {ENOUGH_GROUPS} or more, raise "
-                "steps_per_generation (with gradient_accumulation_steps) or per_device_train_batch_size."
-            )
         if self.max_generated_tokens is not None and self.lr_scheduler_type not in CONSTANT_SCHEDULES:
             kind = getattr(self.lr_scheduler_type, "value", self.lr_scheduler_type)
             remarks.append(

@@ -255,8 +255,9 @@ class TestLettingGo:
         resume(other, [start, state])
         assert other.shaper.strength == hold.shaper.strength > 0
         for loop in (hold, other):
-            begin(loop, 0.29)
-        assert other.state_dict() == hold.state_dict() and "will be held" not in caplog.text
+            begin(loop, 0.24)
+        assert other.regulator.path == hold.regulator.path and "will be held" not in caplog.text
+        assert other.shaper.strength > 0 and (batch < 256 or other.state_dict() == hold.state_dict())
         assert settings or other.start.value == hold.start.value == pytest.approx(0.5)
 
 

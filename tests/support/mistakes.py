@@ -123,6 +123,6 @@ WARNED = [
     of("stare", importance_sampling_level="sequence"),
     of("opo", num_iterations=4),
     of("opo", dynamic_sampling="resample"),
-    of("repo_r", **HELD),
+    of("opo", max_generated_tokens=100),
     HELD,
 ]

@@ -68,7 +68,7 @@ def test_a_coefficient_back_at_0_leaves_no_bonus(make_trainer):
 
 @pytest.mark.parametrize("schedule", [{}, {"steps_per_generation": 4}])
 def test_a_held_entropy_is_trls_bonus(make_trainer, train, schedule):
-    held = {"hold_entropy": 4.0, "hold_entropy_unit": "nats"}
+    held = {"hold_entropy": 4.0, "hold_entropy_unit": "nats", "hold_entropy_until": 1.0}
     settings = {"max_steps": 8, "learning_rate": 3e-3} | schedule
     ours = train(SteerGRPOTrainer, **settings, **BONUS, **held)
     strengths = [entry["hold_entropy/strength"] for entry in ours.state.log_history if "grad_norm" in entry]
