@@ -28,7 +28,7 @@ DEFAULT = "steer"
 """The method of a run that sets neither `advantage_shaping` nor `hold_entropy`."""
 
 DEFAULT_WITH_HOLD = "stare"
-"""The method of a run that sets `hold_entropy` and not `advantage_shaping`."""
+"""The method that `hold_entropy` moves, unless `advantage_shaping` names a method with a strength."""
 
 CONSTANT_SCHEDULES = ("constant", "constant_with_warmup")
 """Schedules whose learning rate does not depend on the length of the run."""
@@ -63,16 +63,20 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         complaints = self._name_complaints() + self._text_complaints()
         refuse(complaints + single_complaints(self), "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
+        needs_actuator = self.hold_entropy is not None and not any(method.control for method in methods.values())
+        if methods and needs_actuator:
+            self.advantage_shaping = [*methods, DEFAULT_WITH_HOLD]
+            methods[DEFAULT_WITH_HOLD] = find_shaper(DEFAULT_WITH_HOLD)
         for method in methods.values():
             method.fill_unset(self)
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
         self._switch_off_clipping(methods)
         super().__post_init__()
         refuse(self._schedule_complaints(methods), "SteerGRPOConfig")
-        if is_chosen_for_user and self.hold_entropy is not None:
+        if self.hold_entropy is not None and (is_chosen_for_user or needs_actuator):
             logger.warning(
-                "hold_entropy=%g moves a method, and none was named. It uses advantage_shaping=%r with "
-                "stare_variant=%r and stare_gate=%r. Set advantage_shaping to choose another.",
+                "hold_entropy=%g acts by token weights: advantage_shaping=%r with stare_variant=%r and stare_gate=%r. "
+                "To hold the entropy by another method, name it in advantage_shaping.",
                 *(self.hold_entropy, self.advantage_shaping, self.stare_variant, self.stare_gate),
             )
         for remark in self._remarks(methods):

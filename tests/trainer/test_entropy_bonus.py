@@ -72,7 +72,7 @@ def test_a_held_entropy_is_trls_bonus(make_trainer, train, schedule):
     settings = {"max_steps": 8, "learning_rate": 3e-3} | schedule
     ours = train(SteerGRPOTrainer, **settings, **BONUS, **held)
     strengths = [entry["hold_entropy/strength"] for entry in ours.state.log_history if "grad_norm" in entry]
-    assert len(set(strengths)) >= 4 and max(strengths) > 0
+    assert len(set(strengths)) >= 3 and max(strengths) > 0
     for entry, strength in zip(ours.state.log_history, strengths, strict=False):
         assert entry.get("entropy_coef", 0.0) == strength
     assert same_parameters(ours, train_with(strengths, make_trainer, GRPOTrainer, **settings, entropy_coef=1.0))
