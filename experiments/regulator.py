@@ -2,11 +2,17 @@
 
     python experiments/regulator.py
     python experiments/regulator.py --random 120 --seed 1    # random policies, on which nothing was tuned
+    python experiments/regulator.py --prompts 1 4 8          # rollouts of few prompts
 
 The dead time is the number of rollouts until a strength begins to act. For every dead time the table counts the missed
 levels in 60 combinations: ten policies whose reaction to a strength is known, each with three constant and three
 falling target levels. A level counts as held if, after the first 80 of 400 rollouts, the mean distance from it is at
 most 5 % and 90 % of the rollouts are within 10 % of it.
+
+With `--prompts`, a rollout has fewer than 32 prompts. The entropy of a rollout of g prompts then varies by
+0.05 sqrt(32 / g), and a rollout changes the policy by a share of what it changes with 32 prompts: by g / 32 and, for
+one or four prompts, also by four times as much, as with one optimizer step for each rollout instead of four for 64
+prompts. A run has more rollouts in proportion, and a level counts as held if the mean distance is at most 10 %.
 
 With `--random`, a policy gains 0.03 to 0.2 of log-entropy per rollout for a strength of 1 (its authority). Its noise
 is up to 5 % and its momentum up to 0.7. Its drift is constant, oscillates or changes once. The level is constant or
@@ -24,6 +30,8 @@ from typing import Any, NamedTuple
 from steer_trl.functional import EntropyRegulator
 
 ROLLOUTS, SETTLED = 400, 80
+# The change of the log-entropy per rollout, without a strength and per unit of the strength.
+DRIFT, AUTHORITY = -0.02, 0.05
 TARGETS = (0.8, 0.65, 0.5)  # for an initial entropy of 1
 # The first level, the last level, and the share of training after which the level begins to fall.
 FALLING = ((0.8, 0.4, 0.6), (0.5, 0.25, 0.6), (0.65, 0.2, 0.3))
@@ -45,8 +53,8 @@ PLANTS: list[dict[str, Any]] = [
 def hold(
     regulator: EntropyRegulator,
     steps: int = ROLLOUTS,
-    drift: float | Callable[[int], float] = -0.02,
-    authority: float = 0.05,
+    drift: float | Callable[[float], float] = DRIFT,
+    authority: float = AUTHORITY,
     noise: float = 0.0,
     start: float = 1.0,
     slow: float = 0.0,
@@ -76,6 +84,36 @@ def distances(level: tuple[float, float, float], **plant: Any) -> list[float]:
     regulator = EntropyRegulator(start, 1.0, final=final, release_start=decay_start)
     entropies = hold(regulator, **plant)
     return [abs(entropies[k] / regulator.path.at(k / ROLLOUTS) - 1) for k in range(SETTLED, ROLLOUTS)]
+
+
+def distances_of_few(level: tuple[float, float, float], prompts: int, share: float, **plant: Any) -> list[float]:
+    """Return the distances of a policy whose rollouts have `prompts` prompts and `share` of the usual effect."""
+    start, final, decay_start = level
+    rollouts = round(ROLLOUTS / share)
+    regulator = EntropyRegulator(start, 1.0, final=final, release_start=decay_start, groups_per_rollout=prompts)
+    drift = plant.get("drift", DRIFT)
+    slower = {
+        "noise": 0.05 * math.sqrt(32 / prompts),
+        "authority": share * plant.get("authority", AUTHORITY),
+        "drift": lambda step: share * (drift(step * share) if callable(drift) else drift),
+    }
+    entropies = hold(regulator, rollouts, **plant | slower)
+    first = round(SETTLED / share)
+    return [abs(entropies[k] / regulator.path.at(k / rollouts) - 1) for k in range(first, rollouts)]
+
+
+def shares(prompts: int) -> set[float]:
+    """Return by how much less a rollout of so few prompts changes the policy."""
+    return {prompts / 32} | ({prompts / 8} if prompts <= 4 else set())
+
+
+def missed_of_few(prompts: int, asked: list["Combination"]) -> Iterator[str]:
+    """Yield a description of each combination whose level is missed with rollouts of `prompts` prompts."""
+    for share in sorted(shares(prompts)):
+        for name, plant, level in asked:
+            errors = distances_of_few(level, prompts, share, **plant)
+            if sum(errors) > 0.1 * len(errors):
+                yield f"{name}, share {share:.3g}, level {level[0]:.3g} to {level[1]:.3g}"
 
 
 def is_held(errors: list[float]) -> bool:
@@ -148,8 +186,16 @@ def main() -> None:
     parser.add_argument("--random", type=int, metavar="NUMBER", help="so many combinations drawn at random instead")
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
     parser.add_argument("--verbose", action="store_true", help="name what is missed")
+    parser.add_argument("--prompts", nargs="+", type=int, help="of a rollout, fewer than 32")
     given = parser.parse_args()
     asked = list(random_combinations(given.random, given.seed) if given.random else combinations())
+    if given.prompts:
+        print("| prompts of a rollout | missed | of |\n|---|---|---|")
+        for prompts in given.prompts:
+            found = list(missed_of_few(prompts, asked))
+            details = [f"\n  {line}" for line in found if given.verbose]
+            print(f"| {prompts} | {len(found)} | {len(asked) * len(shares(prompts))} |", *details, sep="")
+        return
     print(f"| dead time, rollouts | missed, of {len(asked)} |\n|---|---|")
     for dead in given.dead_times:
         found = list(missed(dead, asked))

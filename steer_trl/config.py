@@ -13,7 +13,6 @@ from typing import Any
 from trl import GRPOConfig
 
 from steer_trl.entropy.checks import hold_conflicts
-from steer_trl.entropy.start import ENOUGH_GROUPS
 from steer_trl.options.base import OLD_NAMES, add_help, settings_of, single_complaints
 from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.options.trl import entropy_target_complaints
@@ -29,7 +28,7 @@ DEFAULT = "steer"
 """The method of a run that sets neither `advantage_shaping` nor `hold_entropy`."""
 
 DEFAULT_WITH_HOLD = "stare"
-"""The method of a run that sets `hold_entropy` and not `advantage_shaping`."""
+"""The method that `hold_entropy` moves, unless `advantage_shaping` names a method with a strength."""
 
 CONSTANT_SCHEDULES = ("constant", "constant_with_warmup")
 """Schedules whose learning rate does not depend on the length of the run."""
@@ -64,6 +63,10 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         complaints = self._name_complaints() + self._text_complaints()
         refuse(complaints + single_complaints(self), "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
+        needs_actuator = self.hold_entropy is not None and not any(method.control for method in methods.values())
+        if methods and needs_actuator:
+            self.advantage_shaping = [*methods, DEFAULT_WITH_HOLD]
+            methods[DEFAULT_WITH_HOLD] = find_shaper(DEFAULT_WITH_HOLD)
         for method in methods.values():
             method.fill_unset(self)
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
@@ -114,13 +117,6 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:
         """Return warnings about settings with which a method does less than expected."""
         remarks = []
-        if self.hold_entropy is not None and (groups := self.groups_per_rollout) < ENOUGH_GROUPS:
-            remarks.append(
-                f"hold_entropy={self.hold_entropy:g}: the entropy of a rollout of {groups} prompts depends on which "
-                f"they are, and its level is kept only roughly. Prompts per rollout = per_device_train_batch_size x "
-                f"processes x steps_per_generation / num_generations. For {ENOUGH_GROUPS} or more, raise "
-                "steps_per_generation (with gradient_accumulation_steps) or per_device_train_batch_size."
-            )
         if self.max_generated_tokens is not None and self.lr_scheduler_type not in CONSTANT_SCHEDULES:
             kind = getattr(self.lr_scheduler_type, "value", self.lr_scheduler_type)
             remarks.append(

@@ -10,6 +10,7 @@ Read the files in this order:
     start.py       H_0, the initial entropy: the mean of the first rollouts
     target.py      H*_k, the target, and the part of the run in which it falls
     learning.py    the share of the run after which a share of the learning is done
+    recent.py      H_k, the entropy of the last 32 groups
     approach.py    R_k, the setpoint
     pi_law.py      u, the strength
     regulator.py   the three together: entropy in, strength out

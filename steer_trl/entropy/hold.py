@@ -104,7 +104,8 @@ class HoldEntropy:
     def _make_regulator(self, path: TargetPath) -> EntropyRegulator:
         assert self.shaper.control is not None
         control = self.shaper.control
-        return EntropyRegulator(path.level, control.max_strength, control.gain, path.final, path.release_start)
+        groups = self.args.groups_per_rollout
+        return EntropyRegulator(path.level, control.max_strength, control.gain, *path[1:], groups)
 
     def metrics(self) -> dict[str, float]:
         """Return the controller's numbers to be logged.

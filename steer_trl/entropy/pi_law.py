@@ -1,7 +1,7 @@
 """The law of control: a strength u from an error e, proportional and integral.
 
     e <- the part of e beyond a deadband of 2 %, and 0 inside it
-    I <- I + 0.3 e          unless u is at a bound and e would push it further (anti-windup)
+    I <- I + 0.3 pace e     unless u is at a bound and e would push it further (anti-windup)
     u = gain (3 e + I)      within [0, max_strength]
 
 The error is a difference of logarithms, so half the setpoint and twice the setpoint are equally wrong, and one pair of
@@ -37,13 +37,16 @@ class PILaw:
         self.integral = 0.0
         self.is_saturated = False
 
-    def update(self, error: float) -> float:
-        """Return the strength after an error e = ln R - ln H, which is positive while the entropy is too low."""
+    def update(self, error: float, pace: float = 1.0) -> float:
+        """Return the strength after an error e = ln R - ln H, which is positive while the entropy is too low.
+
+        `pace`, in (0, 1], slows the integration down.
+        """
         error = math.copysign(max(abs(error) - math.log1p(DEADBAND), 0.0), error)
         is_at_max = self.strength >= self.max_strength and error > 0
         is_at_zero = self.strength <= 0 and error < 0
         if not (is_at_max or is_at_zero):
-            self.integral += INTEGRAL * error
+            self.integral += INTEGRAL * pace * error
         unbounded = self.gain * (PROPORTIONAL * error + self.integral)
         self.strength = min(max(unbounded, 0.0), self.max_strength)
         self.is_saturated = is_at_max and self.strength < unbounded

@@ -4,8 +4,9 @@
     ln R_k = ln H*_k + approach            approach.py: the setpoint, at most the target
     u_k = law(ln R_k - ln H_k)             pi_law.py: the strength, in [0, max_strength]
 
-H_k is the entropy of rollout k. Until it falls below the setpoint, u is 0 and the method has no effect. A rollout is
-generated before the updates in which its strength acts, so the effect of a strength is seen one rollout later.
+H_k is the entropy of rollout k, or of the last 32 groups (`recent.py`). Until it falls below the setpoint, u is 0 and
+the method has no effect. A rollout is generated before the updates in which its strength acts, so the effect of a
+strength is seen one rollout later.
 """
 
 import math
@@ -15,6 +16,8 @@ from typing import Any
 
 from steer_trl.entropy.approach import Approach
 from steer_trl.entropy.pi_law import PILaw
+from steer_trl.entropy.recent import RecentEntropies
+from steer_trl.entropy.start import ENOUGH_GROUPS
 from steer_trl.entropy.target import RELEASE_AFTER, TargetPath
 from steer_trl.validation import is_within, read_from_state
 
@@ -44,6 +47,8 @@ class EntropyRegulator:
         gain (`float`): how much the strength changes per unit of 3 e + I.
         final (`float`, *optional*): the target at the end of the run, in [0, level]; `level` if `None`.
         release_start (`float`): share of the run after which the target falls to `final`, in [0, 1].
+        groups_per_rollout (`int`): number of prompts of a rollout. With fewer than 32, H is the mean of several
+            rollouts.
 
     Attributes:
         path (`TargetPath`): the target over the run.
@@ -60,10 +65,12 @@ class EntropyRegulator:
         gain: float = 1.0,
         final: float | None = None,
         release_start: float = RELEASE_AFTER,
+        groups_per_rollout: int = ENOUGH_GROUPS,
     ) -> None:
         self.path = TargetPath(level, level if final is None else final, release_start)
         self.approach = Approach(level)
         self.law = PILaw(max_strength, gain)
+        self.recent = RecentEntropies(groups_per_rollout)
         self.target = level
         self.setpoint = level
         self.deviation = 0.0
@@ -87,6 +94,7 @@ class EntropyRegulator:
         if target > self.target:
             self.approach.restart()
         self.target = target
+        entropy = self.recent.add(entropy)
         if target <= 0:
             self._rest()
             return self.strength
@@ -95,7 +103,7 @@ class EntropyRegulator:
         log_distance = math.log(max(entropy / target, 1e-12))
         below_target = self.approach.next(target, log_distance)
         self.setpoint = target * math.exp(below_target)
-        self.law.update(below_target - log_distance)
+        self.law.update(below_target - log_distance, self.recent.pace)
         is_out_of_reach = self.law.is_saturated and self.deviation < -REACH
         self.rollouts_at_max = self.rollouts_at_max + 1 if is_out_of_reach else 0
         return self.strength
@@ -108,7 +116,7 @@ class EntropyRegulator:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that changes during training, and the path of the target."""
-        return {name: self._find(name) for name in NUMBERS} | {"schedule": list(self.path)}
+        return {name: self._find(name) for name in NUMBERS} | self.recent.state_dict() | {"schedule": list(self.path)}
 
     def load_state_dict(self, state: Any) -> None:
         """Restore a [`state_dict`], or raise `ValueError` and change nothing if a value is missing or invalid.
@@ -119,7 +127,9 @@ class EntropyRegulator:
         """
         state = rename_numbers(state)
         numbers = {name: read_from_state(state, name, is_finite, "a number") for name in NUMBERS}
-        if TargetPath.read(state) == self.path:
+        path = TargetPath.read(state)
+        self.recent.load_state_dict(state)
+        if path == self.path:
             self.target = numbers["target"]
             self.setpoint = numbers["setpoint"]
             self.deviation = numbers["deviation"]

@@ -147,7 +147,8 @@ class ShapingConfig(GRPOConfig):
         None | str | list[str],  # noqa: RUF036  # Transformers' parser reads this order only
         Setting(
             "Name of a method, such as 'steer' or 'stare'; 'none' (exactly GRPO); the import path of a custom method; "
-            "or a list of several. Unset: 'steer', or with hold_entropy 'stare'."
+            "or a list of several. Unset: 'steer', or with hold_entropy 'stare'. hold_entropy adds 'stare' if none of "
+            "them has a strength that it can move."
         ),
     ] = None
     shaping_scope: Annotated[

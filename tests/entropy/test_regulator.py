@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support import ROOT
 from support.old_regulator import EntropyRegulator as OldRegulator
 
+from steer_trl.entropy.recent import RecentEntropies
 from steer_trl.functional import EntropyRegulator
 
 SCRIPT = SimpleNamespace(**runpy.run_path(str(ROOT / "experiments/regulator.py")))
@@ -35,6 +36,32 @@ def test_combinations_that_nothing_was_tuned_on_are_held(monkeypatch):
     monkeypatch.setattr("steer_trl.entropy.pi_law.PROPORTIONAL", 0.1)
     monkeypatch.setattr("steer_trl.entropy.pi_law.INTEGRAL", 0.0)
     assert len(list(SCRIPT.missed(0, drawn))) > 6  # else nothing could be missed
+
+
+@pytest.mark.parametrize("prompts", [1, 4, 8])
+def test_rollouts_of_few_prompts_are_held_within_a_tenth(monkeypatch, prompts):
+    """The script has the whole table."""
+    some = list(SCRIPT.combinations())[::5]
+    assert list(SCRIPT.missed_of_few(prompts, some)) == []
+    if prompts == 1:
+        # If the regulator read each rollout by itself, it would follow the draw of the prompts.
+        monkeypatch.setattr("steer_trl.entropy.recent.ENOUGH_GROUPS", 1)
+        assert list(SCRIPT.missed_of_few(prompts, some)) != []
+
+
+@given(st.lists(st.floats(0, 50), min_size=1, max_size=80), st.integers(1, 40), st.integers(0, 80))
+def test_the_mean_is_over_the_last_32_groups(entropies, groups, cut):
+    recent = RecentEntropies(groups)
+    rollouts = math.ceil(32 / groups)
+    for number, entropy in enumerate(entropies, 1):
+        if number == cut:
+            state = json.loads(json.dumps(recent.state_dict()))
+            recent = RecentEntropies(groups)
+            recent.load_state_dict(state)
+        last = entropies[max(number - rollouts, 0) : number]
+        mean = recent.add(entropy)
+        assert mean == entropy if groups >= 32 else mean == pytest.approx(sum(last) / len(last))
+    assert (recent.state_dict() == {}) == (groups >= 32) == (recent.pace == 1)
 
 
 def test_a_low_start_rises_to_a_falling_level():

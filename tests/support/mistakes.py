@@ -95,7 +95,8 @@ REFUSED = [
     of("clip_cov", clip_cov_lower=5.0),
     of("stare", stare_target_entropy_unit="initial", stare_target_entropy=20.0),
     # The entropy is held.
-    of("steer", **HELD),
+    of("none", **HELD),
+    HELD | of("kl_cov"),
     HELD | {"stare_gate": "batch"},
     of(["repo_r", "entropy_change"], **HELD),
     of("repo_r", hold_entropy=3.0),
@@ -123,6 +124,6 @@ WARNED = [
     of("stare", importance_sampling_level="sequence"),
     of("opo", num_iterations=4),
     of("opo", dynamic_sampling="resample"),
-    of("repo_r", **HELD),
+    of("opo", max_generated_tokens=100),
     HELD,
 ]

@@ -124,7 +124,8 @@ class TestCheckpoint:
         assert same_parameters(resumed, plain)
         assert "does not record where in a rollout it was saved" in caplog.text
 
-    MOVED = {"held": {"advantage_shaping": "entropy_bonus", "hold_entropy": 1.2}, "adaptive": SETTINGS}
+    MOVED = {"held": {"advantage_shaping": "entropy_bonus", "hold_entropy": 1.2, "hold_entropy_until": 1.0}}
+    MOVED |= {"adaptive": SETTINGS}
 
     @pytest.mark.parametrize("name", MOVED)
     def test_a_second_training_starts_from_first_states(self, make_trainer, tmp_path, name):

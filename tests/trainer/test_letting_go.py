@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from support.runs import sums
+from support.runs import same_parameters, sums
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import StepLR
 
@@ -122,6 +122,16 @@ def test_a_run_resumed_in_the_released_part_goes_on_falling(train, make_trainer,
     assert targets(whole)[7] < targets(whole)[6] < 3.0
 
 
+def test_a_run_with_few_prompts_resumes_with_its_last_rollouts(train, make_trainer, tmp_path):
+    settings = HELD | SMALL | {"max_steps": 5, "save_strategy": "steps", "save_steps": 3}
+    whole = train(SteerGRPOTrainer, **settings)
+    state = whole.shaping.hold.state_dict()
+    assert len(state["recent"]) == 5
+    resumed = make_trainer(SteerGRPOTrainer, **settings)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-3"))
+    assert resumed.shaping.hold.state_dict() == state and same_parameters(whole, resumed)
+
+
 def test_a_checkpoint_whose_target_did_not_fall_keeps_it(train, make_trainer, tmp_path, caplog):
     """Checkpoints from before the target fell by default have this state."""
     settings = HELD | SMALL | {"max_steps": 10, "save_strategy": "steps", "save_steps": 3}
@@ -166,7 +176,9 @@ def short_and_one(completions, **_):
     return [text.count("1") / 4 - 0.1 * len(text) for text in completions]
 
 
-def test_a_let_go_run_raises_no_alarm_and_would_without_the_release(train, tmp_path):
+def test_a_let_go_run_raises_no_alarm_and_would_without_the_release(train, tmp_path, monkeypatch):
+    # Thirty steps are too few for the mean of 32 groups, so each rollout is read by itself.
+    monkeypatch.setattr("steer_trl.entropy.recent.ENOUGH_GROUPS", 1)
     sizes = {"per_device_train_batch_size": 16, "learning_rate": 7e-3, "lr_scheduler_type": "constant"}
     settings = HELD | SMALL | sizes | {"max_steps": 30, "hold_entropy": 2.5, "hold_entropy_until": 0.1}
     arguments = {"reward_funcs": short_and_one}
