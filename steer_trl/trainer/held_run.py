@@ -67,12 +67,13 @@ class HeldRun(TrainerCallback):
         level = f"hold_entropy: the level is {path.level:.3g} nats"
         if not path.falls:
             return f"{level} to the end of the run"
-        if args.max_generated_tokens:
-            end = args.max_generated_tokens
-            start = f"{round(path.release_start * end):,} of {end:,} generated tokens"
-            return f"{level} until {start}, then it falls to {path.final:.3g} at the end"
         end = state.max_steps
         start = f"step {round(path.release_start * end)} of {end}"
+        if args.max_generated_tokens:
+            budget = args.max_generated_tokens
+            # Whichever share of the run is larger counts, because the run ends with either.
+            start = f"{round(path.release_start * budget):,} of {budget:,} generated tokens or {start}"
+            return f"{level} until {start}, whichever comes first, then it falls to {path.final:.3g} at the end"
         return f"{level} until {start}, then it falls to {path.final:.3g} at step {end}"
 
     def _warn_without_level(self, run: str) -> None:

@@ -451,6 +451,24 @@ def test_what_it_does_not_serve_is_left_to_generate(make_trainer, tokenizer, mon
     assert len(lines) == 1 and lines[0].levelname == "WARNING"
 
 
+def test_a_method_that_a_user_puts_on_the_model_later_stays_there(make_trainer, tokenizer):
+    calls = []
+    trainer = make_trainer(SteerGRPOTrainer, **RUN)
+    prompts = [tokenizer("1+1=")["input_ids"]] * 4
+    trainer._generate_single_turn(prompts, None, {}, 4)
+    generate = trainer.model.generate
+
+    def counted(*args, **kwargs):
+        calls.append(kwargs.keys())
+        return generate(*args, **kwargs)
+
+    trainer.model.generate = counted
+    for _ in range(2):
+        trainer._generate_single_turn(prompts, None, {}, 4)
+    assert trainer.model.generate is counted
+    assert len(calls) == 2 and all("custom_generate" not in names for names in calls)
+
+
 @pytest.mark.parametrize("case", ["compiled", "ZeRO-3", "FSDP", "pictures"])
 def test_models_that_it_does_not_serve(make_trainer, monkeypatch, caplog, case):
     trainer = make_trainer(SteerGRPOTrainer, **RUN)

@@ -14,6 +14,7 @@ from accelerate import Accelerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
+from torch.distributed.utils import _apply_to_tensors
 from transformers import modeling_flash_attention_utils as flash_utils
 from transformers.integrations.flash_attention import flash_attention_forward
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -265,6 +266,22 @@ def test_a_model_that_loses_the_layout_is_refused():
     layer.forward = lambda *args, **kwargs: run_layer(*args, **{k: x for k, x in kwargs.items() if k != LAYOUT})
     with torch.no_grad(), pytest.raises(RuntimeError, match="2 of its 3 layers"):
         run_packed(run_padded, model, make_inputs(), ALWAYS, None)
+
+
+def test_layers_whose_arguments_fsdp_copies_get_the_layout():
+    """FSDP casts the arguments of every module that it wraps, and copies the containers that they are in."""
+    model = make_model(*ARCHITECTURES["Qwen2"])
+    inputs = make_inputs()
+    with torch.no_grad():
+        before = run_packed(run_padded, model, inputs, ALWAYS, None)[0]
+
+    def cast(_module, args, kwargs):
+        return _apply_to_tensors(torch.clone, args), _apply_to_tensors(torch.clone, kwargs)
+
+    for module in (model, *model.get_decoder().layers):
+        module.register_forward_pre_hook(cast, with_kwargs=True)
+    with torch.no_grad():
+        assert torch.equal(run_packed(run_padded, model, inputs, ALWAYS, None)[0], before)
 
 
 def test_nothing_is_left_on_the_model():

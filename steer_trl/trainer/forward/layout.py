@@ -16,7 +16,7 @@ cost as much as another call.
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -88,12 +88,15 @@ class Block:
         return flat if self.tokens is None else flat[self.tokens]
 
 
-@dataclass
 class Layout:
     """A packed row of L tokens, which passes through the model as a keyword argument.
 
+    It is not a dataclass, because FSDP copies dataclasses among the arguments of each module. Attention would then
+    count its reads on a copy, and make its masks anew in each layer.
+
     Attributes:
         parts: the sequences, in the order of their tokens.
+        blocks: the sequences that attention computes together.
         source: for each token its index in the flattened `[B, columns]` of the rows, `[L]`.
         positions: the position of each token in its own row, `[L]`.
         is_scored: whether a token belongs to a completion that it does not begin with, `[L]`.
@@ -103,15 +106,24 @@ class Layout:
         masks: what attention has made of the layout, for its next layers.
     """
 
-    parts: list[Part]
-    blocks: list[Block]
-    source: Tensor
-    positions: Tensor
-    is_scored: Tensor
-    first_places: Tensor
-    reads: int = 0
-    windows: int = 0
-    masks: dict[Any, Tensor] = field(default_factory=dict)
+    def __init__(
+        self,
+        parts: list[Part],
+        blocks: list[Block],
+        source: Tensor,
+        positions: Tensor,
+        is_scored: Tensor,
+        first_places: Tensor,
+    ) -> None:
+        self.parts = parts
+        self.blocks = blocks
+        self.source = source
+        self.positions = positions
+        self.is_scored = is_scored
+        self.first_places = first_places
+        self.reads = 0
+        self.windows = 0
+        self.masks: dict[Any, Tensor] = {}
 
     @property
     def length(self) -> int:

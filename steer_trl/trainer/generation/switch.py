@@ -20,6 +20,8 @@ from steer_trl.trainer.trl import GRPOTrainer, is_overridden
 
 logger = logging.getLogger(__name__)
 
+OWN_GENERATE = "the model has a method generate of its own"
+
 
 class Generation:
     """Lets `generate` run the decoding loop of this package if `is_wanted` is true.
@@ -46,6 +48,11 @@ class Generation:
             yield
             return
         policy: Any = trainer.accelerator.unwrap_model(trainer.model_wrapped)
+        # A user may put a method on the model at any time, and `del` below would remove it.
+        if _has_own_generate(policy):
+            self._report(OWN_GENERATE)
+            yield
+            return
         generate = policy.generate
 
         def generate_faster(*args: Any, **kwargs: Any) -> Any:
@@ -76,8 +83,8 @@ class Generation:
             reason = "images belong to rows of a batch"
         elif is_overridden(trainer, "_generate_single_turn"):
             reason = "a subclass replaces _generate_single_turn"
-        elif type(base).generate is not GenerationMixin.generate or "generate" in vars(policy) | vars(base):
-            reason = "the model has a method generate of its own"
+        elif _has_own_generate(policy):
+            reason = OWN_GENERATE
         elif any(adapter.peft_type != "LORA" or adapter.alora_invocation_tokens for adapter in adapters):
             reason = "an adapter other than LoRA may read the rows of a batch"
         else:
@@ -90,3 +97,9 @@ class Generation:
         if reason not in self._reported and self._trainer.is_world_process_zero():
             logger.warning("skip_padding: Transformers generates with its own loop, since %s.", reason)
         self._reported.add(reason)
+
+
+def _has_own_generate(policy: Any) -> bool:
+    """Return whether the class of the policy or a user has replaced Transformers' `generate`."""
+    base = policy.get_base_model() if is_peft_model(policy) else policy
+    return type(base).generate is not GenerationMixin.generate or "generate" in vars(policy) | vars(base)
