@@ -63,7 +63,8 @@ RUNS = {
     "no_advantage": {"reward": by_prompt},
     "dead_groups": {"reward": one_group_differs, "num_generations": 2, "per_device_train_batch_size": 24},
     "no_gradient": {"model": without_gradient},
-    "no_entropy": {"model": certain, "max_steps": 2},
+    # Whether the policy has sampled the completions, which are written by hand, is not measured with this setting.
+    "no_entropy": {"model": certain, "max_steps": 2, "mask_truncated_completions": True},
 }
 
 

@@ -311,7 +311,7 @@ class TestCheckpoint:
         assert "The groups that waited for this rollout are dropped: made with" in caplog.text
 
     def test_a_run_saved_without_it_goes_on_after_its_prompts(self, run, make_trainer, tmp_path, caplog):
-        plain = run(30, **self.SETTINGS | {"dynamic_sampling": "none", "dynamic_sampling_factor": 0})
+        plain = run(30, **self.SETTINGS | {"dynamic_sampling": "none", "dynamic_sampling_factor": 1})
         resumed = self.go_on(make_trainer, tmp_path, 4)
         assert "dynamic_sampling.pt does not exist" in caplog.text
         # The first four steps have used the eight prompts of two rollouts.
