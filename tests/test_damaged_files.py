@@ -180,6 +180,7 @@ def test_a_checkpoint_is_loaded_or_refused(make_trainer, tmp_path, name):
     folder = tmp_path / "run/checkpoint-2"
 
     def load():
+        trainer.shaping.generated.begin(str(folder))
         trainer.shaping.checkpoints._load(folder)
 
     worked, refused = never_fails(load, folder / "shaping_state.json")

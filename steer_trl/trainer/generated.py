@@ -11,21 +11,24 @@ from typing import Any
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from steer_trl.trainer.checkpoint import PROGRESS
+from steer_trl.trainer.checkpoint import PROGRESS, WHOLE
 from steer_trl.trainer.ranks import read_on_main
-from steer_trl.trainer.saved import read_state
+from steer_trl.trainer.saved import STATE_FILE, name_file, read_state
 from steer_trl.trainer.trl import GRPOTrainer, count_written, log_total, micro_batches_done, steps_per_rollout
+from steer_trl.validation import is_within, read_from_state
 
 
 class GeneratedTokens(TrainerCallback):
     """Counts the tokens that the policy has generated, and ends a run that has spent its token budget.
 
-    The count `total` is in the log and in every checkpoint.
+    The count `total` is in the log and in every checkpoint. `saved_share` is the share of the run that was done when
+    the checkpoint was saved from which it was resumed; `None` if that is not known.
     """
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self._trainer = trainer
         self.total = 0
+        self.saved_share: float | None = None
         self.was_spent = False
 
     def count_all(self, generate: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -48,11 +51,16 @@ class GeneratedTokens(TrainerCallback):
 
     def begin(self, checkpoint: str | None) -> None:
         """Begin counting at 0, or at the count saved in a `checkpoint`."""
-        accelerator = self._trainer.accelerator
-        folder = None if checkpoint is None else Path(checkpoint)
-        state = {} if folder is None else read_on_main(accelerator, lambda: read_state(folder))
-        self.load_state_dict(state.get("generated", {}))
-        self.was_spent = self._is_spent(state.get(PROGRESS, {}).get("micro_batches", 0))
+        self.load_state_dict({})
+        self.was_spent = False
+        if checkpoint is None:
+            return
+        folder = Path(checkpoint)
+        state = read_on_main(self._trainer.accelerator, lambda: read_state(folder))
+        with name_file(folder / STATE_FILE, f"generated and {PROGRESS}"):
+            self.load_state_dict(state.get("generated", {}))
+            done = read_from_state(state[PROGRESS], "micro_batches", *WHOLE) if PROGRESS in state else 0
+        self.was_spent = self._is_spent(done)
 
     def progress(self) -> float:
         """Return the share of the run that is done, from 0 to 1.
@@ -61,7 +69,8 @@ class GeneratedTokens(TrainerCallback):
         """
         state = self._trainer.state
         budget = self._trainer.args.max_generated_tokens
-        of_steps = state.global_step / state.max_steps
+        # The number of steps is not known before the training begins.
+        of_steps = state.global_step / state.max_steps if state.max_steps else 0.0
         of_tokens = self.total / budget if budget else 0.0
         return min(max(of_steps, of_tokens), 1.0)
 
@@ -82,10 +91,15 @@ class GeneratedTokens(TrainerCallback):
             control.should_evaluate |= args.eval_strategy != "no"
             control.should_save |= args.save_strategy != "no"
 
-    def state_dict(self) -> dict[str, int]:
-        """Return the count, or an empty dictionary before the first token."""
-        return {"total": self.total} if self.total else {}
+    def state_dict(self) -> dict[str, float]:
+        """Return the count and the share of the run that is done, or an empty dictionary before the first token."""
+        return {"total": self.total, "share": self.progress()} if self.total else {}
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue from a saved count, or from 0 if `state` is empty."""
-        self.total = state.get("total", 0)
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a saved count, or from 0 if `state` is empty.
+
+        Raises `ValueError` if the count is missing or invalid.
+        """
+        self.total = read_from_state(state, "total", *WHOLE) if state else 0
+        share = state.get("share")
+        self.saved_share = share if is_within(share, "[0, 1]") else None

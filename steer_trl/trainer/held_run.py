@@ -1,5 +1,7 @@
 """Tells `hold_entropy` how the run's learning is spread over its steps, and the user when the entropy is let go.
 
+If a resumed run has another length, the same step is another share of it, and the target may jump. That is reported.
+
 The target of `hold_entropy` falls after a share of the learning (`entropy/learning.py`). The learning rates of all
 steps follow from the scheduler. In a run that ends by `max_generated_tokens`, the number of steps is not known
 beforehand, so the share of the tokens counts. The same holds for a scheduler that decides its rates while it runs.
@@ -14,6 +16,7 @@ from tqdm import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.entropy.hold import HoldEntropy
+from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.trl import GRPOTrainer, steps_per_rollout
 
 logger = logging.getLogger(__name__)
@@ -23,11 +26,16 @@ MOST_RATES = 1_000_000
 
 
 class HeldRun(TrainerCallback):
-    """Prepares the controller of `hold_entropy` for a run, and reports its level and its release."""
+    """Prepares the controller of `hold_entropy` for a run, and reports its level and its release.
 
-    def __init__(self, trainer: GRPOTrainer, hold: HoldEntropy) -> None:
+    `generated` knows which share of the run is done.
+    """
+
+    def __init__(self, trainer: GRPOTrainer, hold: HoldEntropy, generated: GeneratedTokens) -> None:
         self._trainer = trainer
         self._hold = hold
+        self._generated = generated
+        self._is_resumed = False
         self._has_told_level = False
         self._has_warned = False
 
@@ -40,12 +48,30 @@ class HeldRun(TrainerCallback):
         """
         self._has_told_level = False
         self._has_warned = False
+        self._is_resumed = state.global_step > 0
         rates = [] if args.max_generated_tokens else scheduled_rates(lr_scheduler, state.max_steps)
         self._hold.begin_training(rates)
         micro_batches = state.max_steps * args.gradient_accumulation_steps
         rollouts = math.ceil(micro_batches / steps_per_rollout(self._trainer))
         if state.global_step == 0 and self._hold.unit is None and rollouts < self._hold.start.rollouts:
             self._warn_without_level(f"has {rollouts}")
+
+    def on_step_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Report once, in a resumed run, how far its target jumps because the run has another length."""
+        is_first = self._is_resumed
+        self._is_resumed = False
+        saved = self._generated.saved_share
+        if not is_first or self._hold.regulator is None or saved is None or not state.is_world_process_zero:
+            return
+        now = self._generated.progress()
+        path = self._hold.regulator.path
+        if path.at(saved) != path.at(now):
+            logger.warning(
+                "%.3g %% of the run was done when the checkpoint was saved, and of its present length it is %.3g %%. "
+                "So the target of hold_entropy goes from %.4g nats to %.4g at once. To keep it, resume with the same "
+                "max_steps, num_train_epochs and max_generated_tokens.",
+                *(100 * saved, 100 * now, path.at(saved), path.at(now)),
+            )
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Print the level in nats and the steps in which it falls, as soon as the level is known."""

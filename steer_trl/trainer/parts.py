@@ -114,7 +114,7 @@ class Shaping:
         if args.terminal_log != "dict":
             show_lines(trainer, with_dictionary=args.terminal_log == "both")
         # The path of the target must be known before a checkpoint is loaded.
-        parts: list[TrainerCallback] = [] if self.hold is None else [HeldRun(trainer, self.hold)]
+        parts: list[TrainerCallback] = [] if self.hold is None else [HeldRun(trainer, self.hold, self.generated)]
         parts += [self.checkpoints, self.tripwire, self.generated, StepMeans(trainer)]
         parts += [RunLog(self.cards.describe)] if args.run_log else []
         parts += [self.alarms, UpdateWatch(trainer, self.alarms)] if args.alarms else []

@@ -42,8 +42,9 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
     if files and checkpoint is not None:
         raise InvalidValueError(
             f"output_dir={output_dir!r} holds a run ({found}), and resume_from_checkpoint={checkpoint!r} is of "
-            "another: its checkpoints and its log would be written over. Give an output_dir that holds no run, or set "
-            "resume_from_checkpoint to true to continue the run in output_dir."
+            "another: its checkpoints and its log would be written over. Give an output_dir that holds no run, or "
+            f"that of the checkpoint, {str(Path(checkpoint).parent)!r}; or set resume_from_checkpoint to true to "
+            "continue the run in output_dir."
         )
     if files:
         logger.warning(

@@ -10,17 +10,41 @@ from pathlib import Path
 import pytest
 import torch
 from support import ENVIRONMENT
-from support.digits import cut_off, nothing, ones, written
+from support.digits import cut_off, mostly_cut_off, nothing, ones, written
 from support.runs import TINY_RUN, has_one, sums
 from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from steer_trl import AlarmsCallback, SteerGRPOConfig, SteerGRPOTrainer, runlog
 from steer_trl.cli.main import main
+from steer_trl.diagnostics.learning_rules import LEARNING_RULES
 from steer_trl.rewards import MathReward
 from steer_trl.tiny import tiny_qwen2
 
 SIZES = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "learning_rate": 1e-4}
+
+
+def only_in_the_first_step(completion_ids, trainer_state, **_):
+    return ones(completion_ids) if trainer_state.global_step == 0 else [1.0] * len(completion_ids)
+
+
+def by_prompt(prompts, **_):
+    solved = {prompt: place % 2 for place, prompt in enumerate(dict.fromkeys(prompts))}
+    return [float(solved[prompt]) for prompt in prompts]
+
+
+def one_group_differs(completion_ids, **_):
+    """Of twelve groups of two."""
+    return [0.5, 1.0, *[float(row // 2 % 2) for row in range(2, len(completion_ids))]]
+
+
+def without_gradient(model):
+    for weight in model.parameters():
+        weight.register_hook(torch.zeros_like)
+
+
+def certain(model):
+    model.model.norm.weight.data *= 1000
 
 
 RUNS = {
@@ -29,9 +53,18 @@ RUNS = {
         "rollout": lambda prompts, trainer: (written if trainer.state.global_step else cut_off)(prompts, trainer),
         "mask_truncated_completions": True,
     },
+    "unscored": {"reward": lambda completion_ids, **_: [None] * len(completion_ids)},
     "unreadable": {"reward": "math", "num_generations": 4},
+    "never_ends": {"rollout": cut_off, "max_steps": 8},
     "never_ends with every reward alike": {"rollout": cut_off, "reward": nothing, "max_steps": 24},
+    "truncation": {"rollout": mostly_cut_off},
     "one_reward": {"reward": nothing, "max_steps": 17},
+    "one_reward from the second step on": {"reward": only_in_the_first_step, "max_steps": 18},
+    "no_advantage": {"reward": by_prompt},
+    "dead_groups": {"reward": one_group_differs, "num_generations": 2, "per_device_train_batch_size": 24},
+    "no_gradient": {"model": without_gradient},
+    # Whether the policy has sampled the completions, which are written by hand, is not measured with this setting.
+    "no_entropy": {"model": certain, "max_steps": 2, "mask_truncated_completions": True},
 }
 
 
@@ -40,11 +73,14 @@ def watched(make_trainer, tokenizer):
     def make(name, **others):
         settings = SIZES | {"max_steps": 13, "lr_scheduler_type": "constant"} | RUNS[name] | others
         reward = settings.pop("reward", ones)
+        prepare = settings.pop("model", lambda model: None)
         arguments = {"rollout_func": settings.pop("rollout", written), "callbacks": [AlarmsCallback()]}
         arguments["reward_funcs"] = MathReward(num_workers=1) if reward == "math" else reward
         if reward == "math":
             arguments["train_dataset"] = sums().map(lambda row: {"solution": "1"})
-        return make_trainer(model=tiny_qwen2(tokenizer), trainer_arguments=arguments, **settings)
+        model = tiny_qwen2(tokenizer)
+        prepare(model)
+        return make_trainer(model=model, trainer_arguments=arguments, **settings)
 
     return make
 
@@ -68,6 +104,12 @@ def test_a_death_is_explained_once(watched, caplog, name):
     line = "\nALARM {alarm}, step {step}: {title}. {text}"  # on a line of its own, below a progress bar
     assert heard == [line.format(**alarm) for alarm in alarms]
     assert trainer.state.global_step == trainer.args.max_steps
+
+
+def test_every_alarm_of_learning_is_provoked():
+    # Completions that another policy wrote are in `tests/trainer/test_alarms.py`.
+    names = {rule.name for rule in LEARNING_RULES} - {"sampled_otherwise"}
+    assert names == {name.split()[0] for name in RUNS} - {"healthy"}
 
 
 def test_the_training_is_that_without_it(make_trainer):

@@ -99,10 +99,17 @@ class TestTheModel:
         assert "fine-tuned version of a model made in memory" in str(card())
 
     @pytest.mark.parametrize(
-        ("name", "is_on_hub"), [("Qwen/Some", True), ("/home/else/start", False), ("runs/a/start", False)]
+        ("name", "is_on_hub"),
+        [
+            *(("Qwen/Some", True), ("/home/else/start", False), ("runs/a/start", False)),
+            # This folder was removed, and this is no name that the Hub takes.
+            *(("kept/removed", False), ("my model", False)),
+        ],
     )
-    def test_of_another_machine(self, make_trainer, tokenizer, name, is_on_hub):
+    def test_of_another_machine(self, make_trainer, tokenizer, monkeypatch, tmp_path, name, is_on_hub):
         """Its name is in the configuration that was saved there."""
+        (tmp_path / "kept").mkdir()
+        monkeypatch.chdir(tmp_path)
         model = tiny_qwen2(tokenizer)
         model.config._name_or_path = name
         trainer = make_trainer(SteerGRPOTrainer, model=model)

@@ -25,6 +25,11 @@ def cut_off(prompts, trainer):
     return written(prompts, trainer, ends=lambda row: False)
 
 
+def mostly_cut_off(prompts, trainer):
+    """Three of four completions do not end."""
+    return written(prompts, trainer, ends=lambda row: row % 4 == 0)
+
+
 def ones(completion_ids, **_):
     """The share of one digit, so that a policy can be sure; all different."""
     return [ids.count(5) / len(ids) + 0.01 * ids[0] + 0.001 * len(ids) for ids in completion_ids]

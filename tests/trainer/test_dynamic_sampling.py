@@ -309,10 +309,21 @@ class TestCheckpoint:
         resumed = self.go_on(make_trainer, tmp_path, 4, num_generations=8, per_device_train_batch_size=8)
         assert resumed.state.global_step == 6
         assert "The groups that waited for this rollout are dropped: made with" in caplog.text
-        (tmp_path / "run/checkpoint-4/dynamic_sampling.pt").unlink()
+
+    def test_a_run_saved_without_it_goes_on_after_its_prompts(self, run, make_trainer, tmp_path, caplog):
+        plain = run(30, **self.SETTINGS | {"dynamic_sampling": "none", "dynamic_sampling_factor": 1})
         resumed = self.go_on(make_trainer, tmp_path, 4)
-        assert "prompts are drawn from the beginning" in caplog.text
-        assert resumed.state.global_step == 6
+        assert "dynamic_sampling.pt does not exist" in caplog.text
+        # The first four steps have used the eight prompts of two rollouts.
+        assert resumed.rollout_func.asked[:4] == plain.rollout_func.asked[8:]
+
+    def test_a_checkpoint_of_an_earlier_version_is_read(self, run, make_trainer, tmp_path):
+        whole = run(30, **self.SETTINGS)
+        path = tmp_path / "run/checkpoint-4/dynamic_sampling.pt"
+        state = torch.load(path, weights_only=True)
+        del state["share"]
+        torch.save(state, path)
+        assert same_parameters(whole, self.go_on(make_trainer, tmp_path, 4, save_strategy="no"))
 
     def test_another_data_loader_does_not_begin_anew(self, run, make_trainer):
         class Peeking(TrainerCallback):

@@ -62,6 +62,33 @@ def test_the_middle_of_a_rollout_needs_the_same_accumulation(train, make_trainer
         trainer.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
 
 
+def reports_of_hold(caplog):
+    return [record for record in caplog.records if record.name == "steer_trl.trainer.held_run"]
+
+
+FALLING = {"hold_entropy": 4.0, "hold_entropy_unit": "nats"}
+FALLING |= {"hold_entropy_final": 1.0, "hold_entropy_decay_start": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("length", "targets"),
+    [
+        # 1/2 of four steps are 2/3 of three, and 1/4 of eight.
+        ({"max_steps": 3}, [3, 7 / 3]),
+        ({"max_steps": 8}, [3, 4]),
+        ({"max_steps": 4}, None),
+    ],
+    ids=str,
+)
+def test_a_target_that_jumps_with_the_length_is_reported(make_trainer, tmp_path, caplog, length, targets):
+    fields = {"advantage_shaping": "repo_r", "save_strategy": "steps", "save_steps": 2} | FALLING
+    make_trainer(SteerGRPOTrainer, **fields, max_steps=4).train()
+    caplog.clear()
+    make_trainer(SteerGRPOTrainer, **fields | length).train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
+    reports = [list(record.args[2:]) for record in reports_of_hold(caplog)]
+    assert reports == ([pytest.approx(targets)] if targets else [])
+
+
 class TestLevel:
     """A run that ends before its initial entropy is known holds nothing."""
 
@@ -77,5 +104,5 @@ class TestLevel:
     )
     def test_it_reports_that_once(self, train, caplog, settings, count):
         trainer = train(SteerGRPOTrainer, **HELD | settings)
-        assert caplog.text.count("the run ends before its initial entropy is known") == count
+        assert len(reports_of_hold(caplog)) == count
         assert ("hold_entropy/target" in trainer.state.log_history[-2]) == (count == 0)

@@ -48,6 +48,11 @@ def test_a_resumed_run_remembers_its_start(monkeypatch, tmp_path):
     assert "left" not in story.line({"entropy": 0.4}, state(11))  # a budget of tokens may end the run before
 
 
+def test_a_finished_run_is_not_resumed(tmp_path):
+    finished = LogFormatter().begin(args(tmp_path), state(2400))
+    assert "2400 of 2400" in finished and "resuming" not in finished
+
+
 def test_the_time_left_is_that_of_steps_or_tokens(monkeypatch, tmp_path):
     """After 20 seconds and 5 of 2400 steps: 2:39:40 by steps; 300 of 1000 tokens are left at 40 tokens a second."""
     story = LogFormatter()
@@ -74,6 +79,8 @@ EVALUATED = {"eval_aime24_avg@32": 0.3125, "eval_reward": 0.5, "eval_aime24_unan
         ({"entropy": 0.25, "stare/gate": 0.0}, "step 3/2400  entropy 0.25 (start 0.25, gate 0)"),
         ({"entropy": 0.25, "stare/gate": 0.5}, "step 3/2400  entropy 0.25 (start 0.25, gate 0.5)"),
         (EVALUATED, "step 3/2400  evaluation  aime24_avg@32 0.312  reward 0.5"),
+        ({"eval_mine_unanswered": 0.75}, "step 3/2400  evaluation  mine_unanswered 0.75"),
+        ({"eval_average_avg": 0.25}, "step 3/2400  evaluation  average_avg 0.25"),
         ({"train_runtime": 754.0, "train_loss": 0.1}, "trained 0 steps in 12:34"),
     ],
 )

@@ -53,6 +53,12 @@ class OwnLoss(SteerGRPOTrainer):
         return self._compute_loss(model, inputs)
 
 
+class DroppedLoss(SteerGRPOTrainer):
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        super().compute_loss(model, inputs)
+        return GRPOTrainer._compute_loss(self, model, inputs)
+
+
 class OwnStep(SteerGRPOTrainer):
     def training_step(self, model, inputs, num_items_in_batch=None):
         loss = GRPOTrainer.compute_loss(self, model, self._prepare_inputs(inputs))
@@ -72,6 +78,13 @@ def test_bypassing_a_hook_ends_the_first_step(make_trainer, tmp_path):
     """Without TRL's step, TRL takes training for an evaluation."""
     trainer = make_trainer(OwnStep, save_strategy="steps", save_steps=1, advantage_shaping="stare")
     with pytest.raises(RuntimeError, match=r"OwnStep\.training_step bypasses"):
+        trainer.train()
+    assert trainer.state.global_step == 1 and not list((tmp_path / "run").glob("checkpoint-*"))
+
+
+def test_a_loss_that_is_thrown_away_ends_the_first_step(make_trainer, tmp_path):
+    trainer = make_trainer(DroppedLoss, save_strategy="steps", save_steps=1, advantage_shaping="repo_r")
+    with pytest.raises(RuntimeError, match=r"DroppedLoss\.compute_loss"):
         trainer.train()
     assert trainer.state.global_step == 1 and not list((tmp_path / "run").glob("checkpoint-*"))
 

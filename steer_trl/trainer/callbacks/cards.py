@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from accelerate.utils import is_peft_model
+from huggingface_hub import try_to_load_from_cache
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id
 from transformers import TrainerState
 from trl.trainer.utils import get_config_model_id
 
@@ -110,11 +113,22 @@ class ModelCards:
     def base_model(self) -> tuple[str | None, bool]:
         """The name or folder of the model that the run started from, and whether it is on the Hub."""
         name = get_config_model_id(self._trainer.model.config) or None
-        # A path that is no folder here may be a folder on another machine.
-        is_folder = name is None or os.path.isdir(name) or os.path.isabs(name) or name.count("/") > 1
-        return name, not is_folder
+        return name, name is not None and _is_on_hub(name)
 
     def _step_of_weights(self) -> int:
         state = self._trainer.state
         best = state.best_global_step if self._trainer.args.load_best_model_at_end else None
         return state.global_step if self._trainer.is_in_train or not best else best
+
+
+def _is_on_hub(name: str) -> bool:
+    """Return whether `name` is a model on the Hub, rather than a folder that is or was on this or another machine."""
+    # A card with a base model that cannot be on the Hub would be refused there.
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        return False
+    if os.path.isdir(name):
+        return False
+    # `runs/start` was a folder if there are runs here, unless a model of that name was loaded from the Hub.
+    return not os.path.isdir(os.path.dirname(name)) or isinstance(try_to_load_from_cache(name, "config.json"), str)

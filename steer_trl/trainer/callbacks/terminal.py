@@ -13,11 +13,15 @@ from typing import Any
 from tqdm import tqdm
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainerControl, TrainerState
 
+from steer_trl.callbacks.run_log import is_at_its_end
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics.keys import names
 from steer_trl.diagnostics.start import drop_empty_entropy, find_truncated, start_entropy
 
 Logs = Mapping[str, Any]
+
+MOST_UNANSWERED = 0.5
+"""The largest share of a benchmark's samples without an answer that is not shown."""
 
 
 def describe_settings(args: SteerGRPOConfig) -> str:
@@ -49,8 +53,13 @@ class LogFormatter:
         totals = [entry[names.GENERATED_TOKENS] for entry in state.log_history if entry.get(names.GENERATED_TOKENS)]
         self._first_tokens = totals[-1] if totals else 0.0
         self.start_entropy = start_entropy(state.log_history)
-        resumed = f"\nresuming at step {state.global_step} of {state.max_steps}" if state.global_step else ""
-        return describe_settings(args) + resumed
+        settings = describe_settings(args)
+        if not state.global_step:
+            return settings
+        step = f"step {state.global_step} of {state.max_steps}"
+        if is_at_its_end(state):
+            return f"{settings}\nalready at {step}: there is nothing left to train"
+        return f"{settings}\nresuming at {step}"
 
     def line(self, logs: Logs, state: TrainerState) -> str:
         """Return the line for a log entry of training, of an evaluation, or of the end of the run."""
@@ -170,6 +179,7 @@ def _describe_data(logs: Logs) -> Sequence[str]:
 
 
 def _describe_evaluation(logs: Logs) -> Sequence[str]:
-    """Format the metrics of benchmarks, and the reward."""
-    shown = {key.removeprefix("eval_"): value for key, value in logs.items() if "@" in key or key == "eval_reward"}
-    return _describe(shown)
+    """Format the metrics of benchmarks, the reward, and the share of samples without an answer if it is large."""
+    shown = [key for key in logs if "@" in key or key == "eval_reward" or key.startswith("eval_average")]
+    shown += [key for key in logs if key.endswith("_unanswered") and logs[key] > MOST_UNANSWERED and key not in shown]
+    return _describe({key.removeprefix("eval_"): logs[key] for key in shown})

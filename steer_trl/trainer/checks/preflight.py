@@ -131,15 +131,23 @@ def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: 
     backend = os.environ.get("ACCELERATE_DYNAMO_BACKEND", "no")
     # `model.compile()` compiles in place, and leaves the class as it is.
     is_of_user = isinstance(model, OptimizedModule) or getattr(model, "_compiled_call_impl", None) is not None
-    is_compiled = args.torch_compile or backend.lower() not in ("", "no") or is_of_user
-    if is_compiled and reads_sensitivities(shapers):
-        complaint = (
-            f"torch_compile and other ways to compile the model cannot be combined with {', '.join(shapers)}, which "
-            "reads the exact entropy change by hooks that a compiled model passes by. Leave the model uncompiled, or "
-            "choose steer_form='paper', which estimates."
-        )
-        refuse([complaint], "SteerGRPOTrainer")
-    return is_compiled
+    if args.torch_compile:
+        cause = "torch_compile=True"
+    elif backend.lower() not in ("", "no"):
+        cause = f"dynamo_backend={backend!r} of accelerate"
+    elif is_of_user:
+        cause = "a compiled model"
+    else:
+        return False
+    complaints = [
+        f"{cause} cannot be combined with {name!r} as it is set: it reads the exact entropy change by hooks that a "
+        "compiled model passes by. Leave the model uncompiled, or use 'steer' with steer_form='paper', which "
+        "estimates it."
+        for name, shaper in shapers.items()
+        if reads_sensitivities({name: shaper})
+    ]
+    refuse(complaints, "SteerGRPOTrainer")
+    return True
 
 
 def _reward_name(function: Any) -> str:

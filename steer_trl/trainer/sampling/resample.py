@@ -309,17 +309,26 @@ class Resampling:
             write_whole(folder / SAMPLING_FILE, lambda path: torch.save(state, path))
 
     def load(self, folder: Path) -> None:
-        """Restore the state that [`save`] wrote."""
+        """Restore the state that [`save`] wrote. Without it, go on after the prompts that the run has used so far."""
         path = folder / SAMPLING_FILE
         state = read_on_main(self._trainer.accelerator, lambda: read_tensors(path) if path.exists() else None)
         if state is None:
-            logger.warning("%s does not exist: prompts are drawn from the beginning of the data set.", path)
+            self._skip_used_prompts(path)
             return
         self._stream.load_state_dict(state["prompts"])
-        self._share = state["share"]
+        # Checkpoints of an earlier version have no share.
+        self._share = state.get("share")
         made_with = {OLD_NAMES.get(name, name): value for name, value in state["made_with"].items()}
         if made_with == self._made_with:
             self._waiting = state["waiting"]
         elif state["waiting"]:
             text = "The groups that waited for this rollout are dropped: made with %s, now %s."
             logger.warning(text, made_with, self._made_with)
+
+    def _skip_used_prompts(self, path: Path) -> None:
+        """Skip the prompts of the rollouts up to now, because the run was saved without dynamic sampling."""
+        args = self._trainer.args
+        rollouts = math.ceil(self._trainer.state.global_step / args.steps_per_rollout)
+        self._stream.draw(rollouts * args.groups_per_rollout)
+        text = "%s does not exist: the prompts of the first %d rollouts count as used, as without dynamic sampling."
+        logger.warning(text, path, rollouts)
