@@ -4,13 +4,16 @@ from collections.abc import Collection
 from importlib.util import find_spec
 from typing import Any
 
+from transformers.integrations import INTEGRATION_TO_CALLBACK
 from trl import ModelConfig
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.rewards import MATH
 from steer_trl.options.base import find_changes
-from steer_trl.validation import check_interval, refuse
+from steer_trl.options.trl import LOSSES
+from steer_trl.trainer.trl import has_loss
+from steer_trl.validation import as_tuple, check_choice, check_interval, refuse
 
 OF_MATH = ("reward_incorrect", "reward_timeout", "answer_column", "answer_format")
 OF_EVALUATION = ("eval_samplings", "eval_judge", "eval_instruction")
@@ -20,6 +23,7 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
     """Raise one error that lists all reasons why the run cannot work, if there are any."""
     complaints = _evaluation_complaints(math_args, training_args)
     complaints += _reward_complaints(math_args, training_args) + _package_complaints(training_args, model_args)
+    complaints += _lora_complaints(model_args) + _trl_complaints(training_args)
     refuse(complaints, "steer-trl train")
 
 
@@ -66,12 +70,33 @@ def _reward_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[s
     return check_interval("correct_threshold", training.correct_threshold, f"[{args.reward_incorrect:g}, 1)", why)
 
 
+def _lora_complaints(model: ModelConfig) -> list[str]:
+    if model.use_peft:
+        return []
+    return [
+        f"{name}={value!r} has no effect without use_peft=True. Add --use_peft true, or leave it unset."
+        for name, value in find_changes(model).items()
+        if name.startswith("lora_") or name in ("use_rslora", "use_dora")
+    ]
+
+
+def _trl_complaints(training: SteerGRPOConfig) -> list[str]:
+    """Return complaints about names that TRL and Transformers would refuse after the model is loaded."""
+    complaints = [] if has_loss(training.loss_type) else check_choice("loss_type", training.loss_type, LOSSES)
+    # `TrainingArguments` has replaced 'none' by an empty list.
+    if not {*map(str, as_tuple(training.report_to or ()))} <= INTEGRATION_TO_CALLBACK.keys():
+        trackers = ", ".join(map(repr, INTEGRATION_TO_CALLBACK))
+        complaints.append(f"report_to={training.report_to!r} must be 'none' alone, or some of {trackers}.")
+    return complaints
+
+
 def _package_complaints(training: SteerGRPOConfig, model: ModelConfig) -> list[str]:
     """Return complaints about packages that a setting needs and that are not installed."""
     wanted = {
         ("use_vllm=True", "vllm", "steer_trl[vllm]"): training.use_vllm,
         ("use_peft=True", "peft", "steer_trl[peft]"): model.use_peft,
         ("use_liger_kernel=True", "liger_kernel", "liger-kernel"): training.use_liger_kernel,
+        ("load_in_4bit or load_in_8bit", "bitsandbytes", "bitsandbytes"): model.load_in_4bit or model.load_in_8bit,
     }
     return [
         f"{setting} needs {package}, which is not installed here: pip install {extra!r}, or leave it out."

@@ -8,18 +8,23 @@ with side A.
 """
 
 import json
+import os
 from argparse import RawDescriptionHelpFormatter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pandas import DataFrame
 
+from steer_trl import runlog
 from steer_trl.cli.errors import OneLineParser, say
 from steer_trl.cli.frontier import compare_frontiers
 from steer_trl.evaluation.comparison import Difference, explain_interval
 from steer_trl.evaluation.folders import compare_samplings, read_evaluations
 from steer_trl.evaluation.records import COMPLETIONS
 from steer_trl.exceptions import InvalidValueError
+from steer_trl.system import write_text_whole
+from steer_trl.validation import refuse
 
 IN_TRAINING = "benchmarks"
 MEASURES = {
@@ -61,6 +66,8 @@ def main(arguments: list[str]) -> None:
         parser.error("validation needs --frontier.")
     sides = split_sides(given.folders, given.a, given.b)
     a, b = ([find_evaluation(folder) for folder in side] for side in sides)
+    if given.json is not None:
+        refuse(find_file_complaints(given.json, [*a, *b]), "steer-trl compare")
     if given.frontier:
         entries = compare_frontiers(a, b, given.paired, given.validation)
     else:
@@ -71,7 +78,7 @@ def main(arguments: list[str]) -> None:
         entries = to_entries(results)
     if given.json is not None:
         given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps({"a": a, "b": b, "comparisons": entries}, indent=1) + "\n")
+        write_text_whole(given.json, json.dumps({"a": a, "b": b, "comparisons": entries}, indent=1) + "\n")
         print(f"Wrote {given.json}")  # noqa: T201
 
 
@@ -84,6 +91,27 @@ def split_sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[st
     raise InvalidValueError(
         "two sides are needed: steer-trl compare A B, or --a A0 A1 ... --b B0 B1 ... with several seeds."
     )
+
+
+def find_file_complaints(path: Path, compared: Sequence[str]) -> list[str]:
+    """Return a complaint if writing the comparison to `path` would lose a file or change an evaluation.
+
+    Only an earlier comparison is overwritten. `compared` holds the folders of the evaluations.
+    """
+    if path.is_dir():
+        return [f"json={str(path)!r} is a folder. Give a file."]
+    places = [path.resolve(), *path.resolve().parents]
+    around = [folder for folder in compared if Path(folder).resolve() in places]
+    if around:
+        return [f"json={str(path)!r} must not be in {around[0]!r}, which is compared. Give another file."]
+    if os.path.lexists(path) and not _is_comparison(path):
+        return [f"json={str(path)!r} exists and is not a comparison, so it would be lost. Give another file."]
+    return []
+
+
+def _is_comparison(path: Path) -> bool:
+    found = runlog.loads(path.read_bytes()) if path.is_file() else None
+    return found is not None and {"a", "b", "comparisons"} <= found.keys()
 
 
 def find_evaluation(folder: str) -> str:

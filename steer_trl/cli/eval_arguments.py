@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from steer_trl.cli.checks import check_ignored
@@ -10,7 +11,8 @@ from steer_trl.cli.rewards import MATH, load_rewards
 from steer_trl.data.instructions import PAPERS_WORDING
 from steer_trl.data.loader import argument_complaints
 from steer_trl.evaluation.backends import has_vllm
-from steer_trl.evaluation.benchmarks import PAPER_SAMPLES
+from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, find_sources
+from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.evaluation.sampling import Sampling, load_samplings
 from steer_trl.options.base import list_option, option
 from steer_trl.rewards import MathReward
@@ -96,7 +98,18 @@ class EvalArguments:
             complaints += check_ignored(self, ("temperature", "top_p", "top_k"), "samplings")
         if self.judge != MATH:
             complaints += check_ignored(self, ("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
-        refuse(complaints, "steer-trl eval")
+        refuse(complaints + self._find_lost_files(), "steer-trl eval")
+
+    def _find_lost_files(self) -> list[str]:
+        """Return complaints about benchmarks whose files the evaluation would overwrite."""
+        folders = [Path(self.output_dir, name).resolve() for name in self.ways_to_draw]
+        written = [folder / name for folder in folders for name in (SETTINGS, COMPLETIONS, SUMMARY)]
+        return [
+            f"output_dir={self.output_dir!r} must not hold the benchmark {source!r} under this name, because the "
+            "evaluation would overwrite it. Give another output_dir."
+            for source in find_sources(self.benchmarks)
+            if Path(source).expanduser().resolve() in written
+        ]
 
     def _read_template(self) -> list[str]:
         """Parse the arguments of the chat template, and return complaints about them."""

@@ -7,6 +7,7 @@ Without `--accelerate_config`, training runs in this process. The settings in a 
 of TRL's `ModelConfig` and of `MathArguments` (`arguments.py`). The command line overrides the recipe.
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from steer_trl.cli.errors import OneLineParser, mark_crashes
 from steer_trl.cli.launch import launch, read_engine
 from steer_trl.cli.names import CHECKPOINT_STATE, MODELS, read_command
 from steer_trl.cli.parser import RecipeParser, parse_resume, print_help, print_summary
+from steer_trl.cli.recipe_files import read_layers
 from steer_trl.cli.rewards import load_tools
 from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.options.base import ShapingConfig, find_changes
@@ -50,13 +52,17 @@ OF_TRL = (
     *("eval_strategy", "eval_steps", "report_to", "push_to_hub", "hub_model_id"),
 )
 """Settings of TRL and Transformers that `--help` shows."""
+CHOICES = ("advantage_shaping", "hold_entropy")
+"""Settings that decide which other settings are used."""
+NO_LEVEL = ("none", "null")
 TYPES = (MathArguments, SteerGRPOConfig, ModelConfig)
 
 
 class TrainParser(RecipeParser):
     """Parses the settings of a training run from its recipe and its command line.
 
-    If the command line replaces the recipe's methods, the recipe's settings for the replaced methods are dropped.
+    If the command line, or a recipe that extends another one, replaces the methods or switches the level off, the
+    recipe's settings for what was replaced are dropped.
     """
 
     def __init__(self, *args: Any, **named: Any) -> None:
@@ -65,14 +71,34 @@ class TrainParser(RecipeParser):
         self.set_defaults(terminal_log="lines")
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
-        """Return the settings of a recipe, except for settings that the methods in `args` leave unused.
+        """Return the settings of a recipe, without those that a change of the methods or the level leaves unused.
 
-        The methods in `args` are the values of `--advantage_shaping`. Without this flag, all settings are returned.
+        The change stands in `args` or in a recipe that extends the one with the settings. A setting that stands beside
+        the methods or the level that leave it unused is returned, and the configuration refuses it.
         """
-        settings = super().settings_of(path, args)
-        typed = read_command(args).typed.get("advantage_shaping", [])
-        idle = find_unread(settings, [name for name in typed if name != "none"]) if typed else []
-        return {name: value for name, value in settings.items() if name not in idle}
+        typed = {name: values for name, values in read_command(args).typed.items() if name in CHOICES}
+        nearer: dict[str, Any] = dict(typed)
+        for _, own in read_layers(path):
+            idle = find_idle(own, nearer)
+            nearer = {name: value for name, value in own.items() if name not in idle} | nearer
+        return {name: value for name, value in nearer.items() if name not in typed}
+
+
+def find_idle(settings: Collection[str], nearer: Mapping[str, Any]) -> list[str]:
+    """Return the settings of a recipe that are left unused by the methods or the level in `nearer`.
+
+    `nearer` has the settings that override the recipe.
+    """
+    methods = nearer.get("advantage_shaping")
+    level = nearer.get("hold_entropy", "as in the recipe")
+    idle = []
+    if methods:
+        names = methods if isinstance(methods, list) else [methods]
+        idle += find_unread(settings, [str(name) for name in names if name != "none"])
+    # The command line has words, and a recipe has a value.
+    if str(level[-1] if isinstance(level, list) and level else level).lower() in NO_LEVEL:
+        idle += [name for name in settings if name.startswith("hold_entropy_")]
+    return idle
 
 
 def main(arguments: list[str]) -> None:

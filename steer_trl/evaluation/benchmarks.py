@@ -127,6 +127,11 @@ def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
     return complaints + [complaint for _, source, _ in parts for complaint in file_complaints(source)]
 
 
+def find_sources(specifications: Sequence[str]) -> list[str]:
+    """Return the short names, names on the Hub and files in the specifications that are well-formed."""
+    return [match["source"] for one in specifications if (match := SPECIFICATION.fullmatch(one))]
+
+
 def ids_as_texts(ids: Iterable[Any]) -> list[str]:
     """Return the ids of problems as strings, or an empty list if an id is repeated or missing."""
     found = list(ids)

@@ -9,9 +9,10 @@ from steer_trl.evaluation.benchmarks import Benchmark, limit_greedy_samples
 from steer_trl.evaluation.loop import evaluate
 from steer_trl.evaluation.questions import describe_benchmarks, describe_judge
 from steer_trl.evaluation.records import Judged, Records
-from steer_trl.evaluation.sampling import Generator, Sampling
+from steer_trl.evaluation.sampling import Generator, Sampling, find_name_complaints
 from steer_trl.evaluation.summary import flatten, join_names, summarize
 from steer_trl.rewards import MathReward
+from steer_trl.validation import refuse
 
 
 class BenchmarkEvaluation:
@@ -35,6 +36,9 @@ class BenchmarkEvaluation:
         judge ([`MathReward`] or a reward function, *optional*): decides which completions are
             correct. It may differ from the training reward. With a reward function, a completion is
             correct if its reward is above 0.
+
+    Raises:
+        `ValueError`: the name of a sampling cannot be the name of a folder.
     """
 
     def __init__(
@@ -43,6 +47,8 @@ class BenchmarkEvaluation:
         sampling: Sampling | Mapping[str, Sampling] | None = None,
         judge: MathReward | Callable[..., Any] | None = None,
     ) -> None:
+        if isinstance(sampling, Mapping):
+            refuse(find_name_complaints(sampling), "BenchmarkEvaluation")
         self.samplings = dict(sampling) if isinstance(sampling, Mapping) else {"": sampling or Sampling()}
         self.by_sampling = {name: limit_greedy_samples(benchmarks, one) for name, one in self.samplings.items()}
         self.judge = judge or MathReward()

@@ -1,6 +1,9 @@
 """Decides whether a completion is correct, with `MathReward` or any reward function for TRL."""
 
+import asyncio
+import inspect
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -18,8 +21,8 @@ def make_judge(reward: MathReward | Callable[..., Any]) -> Judge:
     `MathReward` reads the column `solution`. Any other function is given `prompts`, `completions`
     (strings, or messages if the prompt is a conversation) and every column of the data set. A
     completion is then correct if its reward is above 0, and incorrect if the reward is `None`. In a
-    majority vote, completions that are different strings count as different answers. The judge
-    raises `ValueError` unless the function returns a number or `None` for each completion.
+    majority vote, completions that are different strings count as different answers. The function may be `async`. The
+    judge raises `ValueError` unless the function returns a number or `None` for each completion.
     """
     if isinstance(reward, MathReward):
         return lambda completions, rows: reward.judge(list(completions), [row["solution"] for row in rows])
@@ -33,7 +36,7 @@ def _ask(reward: Callable[..., Any], completions: Sequence[str], rows: Sequence[
         text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]
         for text, prompt in zip(completions, prompts, strict=True)
     ]
-    rewards = reward(prompts=prompts, completions=given, **columns)
+    rewards = _await(reward(prompts=prompts, completions=given, **columns))
     try:
         correct = [value is not None and float(value) > 0 for value in rewards]
         pairs = list(zip(completions, correct, strict=True))
@@ -44,3 +47,16 @@ def _ask(reward: Callable[..., Any], completions: Sequence[str], rows: Sequence[
             f"{rewards!r:.80} for {len(given)}."
         ) from error
     return [Verdict(text, is_correct, vote=text.strip()) for text, is_correct in pairs]
+
+
+def _await(result: Any) -> Any:
+    """Return the result of an `async` function. Any other value is returned unchanged."""
+    if not inspect.isawaitable(result):
+        return result
+
+    async def wait() -> Any:
+        return await result
+
+    # A notebook already runs a loop in this thread, so the function gets a loop in another one.
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, wait()).result()

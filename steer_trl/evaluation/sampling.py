@@ -1,11 +1,12 @@
 """Sampling settings, drawn completions, and the interface of the back ends that draw them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
+from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import check_interval, did_you_mean, is_number, refuse
 
@@ -63,6 +64,7 @@ NAMED: dict[str, dict[str, float]] = {
 
 `load_samplings` also accepts names such as `"t1"`, which means temperature 1 without top-p.
 """
+FOLDER_NAME = re.compile(r"\w[\w.-]{0,99}")
 AT_TEMPERATURE = re.compile(r"t(\d+(?:\.\d+)?)")
 
 
@@ -89,6 +91,16 @@ def load_samplings(names: Sequence[str], **common: Any) -> dict[str, Sampling]:
             raise InvalidValueError(f"samplings: {name!r} is given twice. Remove one.")
         found[name] = Sampling(**common | settings)
     return found
+
+
+def find_name_complaints(names: Iterable[object]) -> list[str]:
+    """Return complaints about names of samplings that cannot be the names of folders inside an evaluation."""
+    return [
+        "the name of a sampling must consist of letters, digits, '.', '-' and '_', must begin with a letter, a digit "
+        f"or '_', and must not be a file of an evaluation, got {name!r}. Rename it."
+        for name in names
+        if not (isinstance(name, str) and FOLDER_NAME.fullmatch(name)) or name in (SETTINGS, COMPLETIONS, SUMMARY)
+    ]
 
 
 class Completion(NamedTuple):

@@ -16,6 +16,8 @@ from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from steer_trl.options.trl import LOSSES
+
 RewardFunc = str | PreTrainedModel | Callable[..., Sequence[float | None]]
 EvalDataset: TypeAlias = (
     Dataset | IterableDataset | DatasetDict | IterableDatasetDict | dict[str, Dataset | IterableDataset] | None
@@ -104,6 +106,22 @@ def _names_in(code: CodeType) -> set[str]:
     """Return the names that a function's code reads, with those of the functions inside it."""
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
     return {*code.co_names, *code.co_freevars}.union(*map(_names_in, inner))
+
+
+def has_loss(name: str) -> bool:
+    """Return whether the installed TRL has a loss of this name.
+
+    The names of the losses are strings in the code of TRL's loss. If the usual ones are not there, a later version of
+    TRL chooses its losses in another way, and every name is accepted.
+    """
+    strings = _strings_in(inspect.unwrap(GRPOTrainer._compute_loss).__code__.co_consts)
+    return name in strings or not LOSSES.keys() <= strings
+
+
+def _strings_in(constants: tuple[Any, ...]) -> set[str]:
+    """Return the strings among a function's constants, with those inside tuples."""
+    inner = (one for one in constants if isinstance(one, tuple))
+    return {one for one in constants if isinstance(one, str)}.union(*map(_strings_in, inner))
 
 
 class _Interceptor:

@@ -132,3 +132,17 @@ def test_lost_and_broken_lines_are_named(tmp_path, change):
     path.write_text("".join(change(path.read_text().splitlines(keepends=True))))
     with pytest.raises(ValueError, match=r"b/completions.jsonl' does not hold the completions that summary.json"):
         main([str(a), str(b)])
+
+
+@pytest.mark.parametrize("path", ["a/settings.json", "b/completions.jsonl", "a/new/x.json", "summary.json", "folder"])
+def test_only_an_older_comparison_is_overwritten(tmp_path, path):
+    sides = [str(write_evaluation(tmp_path / name, SKILL)) for name in "ab"]
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "summary.json").write_text('{"benchmarks": {}}')
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    with pytest.raises(ValueError, match=path):
+        main([*sides, "--json", str(tmp_path / path)])
+    assert before == {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    for side in sides, sides[::-1]:
+        main([*side, "--json", str(tmp_path / "new/out.json")])
+    assert json.loads((tmp_path / "new/out.json").read_text())["a"] == [sides[1]]

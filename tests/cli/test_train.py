@@ -57,12 +57,31 @@ class TestRecipes:
         with pytest.raises(ValueError, match=r"stare_amplify=1\.2 is a setting of 'stare'"):
             parse([*line, "--stare_amplify", "1.2"])
 
-    def test_recipes_may_not_set_ignored_settings(self, tmp_path):
+    def test_a_nearer_recipe_may_change_the_method(self, tmp_path):
         near, far = tmp_path / "near.yaml", tmp_path / "far.yaml"
-        far.write_text("advantage_shaping: stare\nstare_amplify: 1.3\n")
-        near.write_text("extends: far.yaml\nadvantage_shaping: steer\n")
+        far.write_text("advantage_shaping: stare\nstare_amplify: 1.3\ncorrect_threshold: 0.0\n")
+        near.write_text("extends: far.yaml\nadvantage_shaping: steer\nsteer_lambda_min: 0.7\n")
+        _, args, _ = parse(["--config", str(near), *NEEDED, "--output_dir", "x"])
+        assert (args.shaping_names, args.steer_lambda_min, args.stare_amplify) == (("steer",), 0.7, 1.1)
+
+    def test_recipes_may_not_set_ignored_settings(self, tmp_path):
+        near = tmp_path / "near.yaml"
+        near.write_text("extends: stare_o1\nadvantage_shaping: steer\nstare_amplify: 1.3\n")
         with pytest.raises(ValueError, match=r"stare_amplify=1\.3 is a setting of 'stare'"):
             parse(["--config", str(near), *NEEDED, "--output_dir", "x"])
+
+    def test_a_level_that_is_switched_off_takes_its_settings_along(self, tmp_path):
+        far, near = tmp_path / "far.yaml", tmp_path / "near.yaml"
+        far.write_text("extends: repo_r\nhold_entropy: 0.5\nhold_entropy_final: 0.25\n")
+        near.write_text("extends: far.yaml\nhold_entropy: null\nrepo_r_zeta: 0.2\n")
+        line = ["--config", str(far), *NEEDED, "--use_vllm", "false"]
+        assert parse(line)[1].hold_entropy_final == 0.25
+        off = [*line, "--advantage_shaping", "none", "--hold_entropy", "none"]
+        for words in (off, ["--config", str(near), *NEEDED, "--use_vllm", "false"]):
+            _, args, _ = parse(words)
+            assert (args.hold_entropy, args.hold_entropy_final) == (None, None)
+        with pytest.raises(ValueError, match=r"hold_entropy_final=0\.3"):
+            parse([*off, "--hold_entropy_final", "0.3"])
 
     def test_null_in_a_nearer_recipe_is_the_default(self, tmp_path):
         near = tmp_path / "near.yaml"

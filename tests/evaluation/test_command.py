@@ -189,6 +189,19 @@ def test_settings_that_are_refused(tiny_folder, sums, tmp_path, wrong, message):
         run(arguments(tiny_folder, tmp_path / "out", f"{sums}@16", **wrong))
 
 
+@pytest.mark.parametrize(
+    ("name", "drawn"), [("completions.jsonl", {}), ("settings.json", {}), ("t1/summary.json", {"samplings": ["t1"]})]
+)
+def test_problems_are_not_overwritten(tiny_folder, tmp_path, name, drawn):
+    path = tmp_path / "out" / name
+    path.parent.mkdir(parents=True)
+    path.write_text('{"prompt": "1+1="}\n')
+    with pytest.raises(ValueError, match=f"output_dir=.*{name}"):
+        judge = "support.eval_command.accept"
+        arguments(tiny_folder, tmp_path / "out", f"mine={path}@2", judge=judge, overwrite=True, **drawn)
+    assert path.read_text() == '{"prompt": "1+1="}\n'
+
+
 @pytest.mark.parametrize("ids", [["c", "d", "same", "same"], [None] * 4, [3, 2, 1, 0]])
 def test_each_row_is_a_problem_whatever_its_id(tiny_folder, tmp_path, ids):
     path = tmp_path / "task.jsonl"

@@ -1,5 +1,7 @@
 """Any reward function is a judge."""
 
+import asyncio
+
 import numpy as np
 import pytest
 import torch
@@ -37,10 +39,27 @@ def test_every_result_that_trl_takes_is_taken(result):
     assert verdicts[0].correct and verdicts[1].correct is (result[1] is not None)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("result", [None, [1.0], ["a", "b"], "ab", torch.tensor(1.0), [[1.0], [2.0]]])
-def test_what_is_no_list_of_rewards_is_named(result):
-    def graded(**_):
+def test_what_is_no_list_of_rewards_is_named(result, is_async):
+    async def later():
         return result
+
+    def graded(**_):
+        return later() if is_async else result
 
     with pytest.raises(ValueError, match=r"the reward function 'graded' must return a list .* for 2"):
         make_judge(graded)(*TWO)
+
+
+def test_asynchronous_functions_and_iterators_are_judges():
+    async def later(completions, **_):
+        await asyncio.sleep(0)
+        return (len(text) - 1 for text in completions)
+
+    async def in_a_notebook():
+        return make_judge(later)(["x", "yy"], [{"prompt": "a"}] * 2)
+
+    verdicts = make_judge(later)(["x", "yy"], [{"prompt": "a"}] * 2)
+    assert [verdict.correct for verdict in verdicts] == [False, True]
+    assert asyncio.run(in_a_notebook()) == verdicts

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from datasets import Dataset
 
-from steer_trl.evaluation import Sampling, load_samplings
+from steer_trl.evaluation import Benchmark, BenchmarkEvaluation, Sampling, load_samplings
 
 
 def test_the_papers_greedy_and_temperature_1():
@@ -33,3 +34,9 @@ def test_sampling_refusals(wrong, message):
 def test_whole_numbers_are_taken_where_others_are_meant():
     found = Sampling(temperature=2, top_p=1, top_k=np.int64(3))
     assert [(type(value), value) for value in vars(found).values()][:3] == [(float, 2.0), (float, 1.0), (int, 3)]
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "", "summary.json", 1])
+def test_names_in_a_training_are_folders_too(name):
+    with pytest.raises(ValueError, match="the name of a sampling must"):
+        BenchmarkEvaluation([Benchmark("a", Dataset.from_dict({"prompt": ["1+1="]}), 1)], {name: Sampling()})
