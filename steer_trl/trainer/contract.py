@@ -49,8 +49,8 @@ ATTRIBUTES = (
 )
 """Attributes of TRL's trainer that this package reads or sets."""
 
-OF_SOME_SETTINGS = {"vllm_generation"}
-"""Attributes that TRL's trainer has only under some settings."""
+OF_SOME_SETTINGS = {"vllm_generation", "current_gradient_accumulation_steps"}
+"""Attributes that TRL's trainer has only under some settings, or only during a training."""
 
 GENERATION: dict[type, tuple[str, ...]] = {
     GenerationMixin: (
