@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from steer_trl.trainer.checkpoint import PROGRESS
+from steer_trl.trainer.checkpoint import PROGRESS, WHOLE
 from steer_trl.trainer.ranks import read_on_main
-from steer_trl.trainer.saved import read_state
+from steer_trl.trainer.saved import STATE_FILE, name_file, read_state
 from steer_trl.trainer.trl import GRPOTrainer, count_written, log_total, micro_batches_done, steps_per_rollout
+from steer_trl.validation import read_from_state
 
 
 class GeneratedTokens(TrainerCallback):
@@ -51,8 +52,12 @@ class GeneratedTokens(TrainerCallback):
         accelerator = self._trainer.accelerator
         folder = None if checkpoint is None else Path(checkpoint)
         state = {} if folder is None else read_on_main(accelerator, lambda: read_state(folder))
-        self.load_state_dict(state.get("generated", {}))
-        self.was_spent = self._is_spent(state.get(PROGRESS, {}).get("micro_batches", 0))
+        micro_batches = 0
+        with name_file(Path(folder or "", STATE_FILE), f"generated and {PROGRESS}"):
+            self.load_state_dict(state.get("generated", {}))
+            if PROGRESS in state:
+                micro_batches = read_from_state(state[PROGRESS], "micro_batches", *WHOLE)
+        self.was_spent = self._is_spent(micro_batches)
 
     def progress(self) -> float:
         """Return the share of the run that is done, from 0 to 1.
@@ -87,5 +92,8 @@ class GeneratedTokens(TrainerCallback):
         return {"total": self.total} if self.total else {}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue from a saved count, or from 0 if `state` is empty."""
-        self.total = state.get("total", 0)
+        """Continue from a saved count, or from 0 if `state` is empty.
+
+        Raises `ValueError` if the count is invalid.
+        """
+        self.total = 0 if state == {} else read_from_state(state, "total", *WHOLE)
