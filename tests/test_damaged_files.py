@@ -180,11 +180,33 @@ def test_a_checkpoint_is_loaded_or_refused(make_trainer, tmp_path, name):
     folder = tmp_path / "run/checkpoint-2"
 
     def load():
+        # In the order of a resume.
         trainer.shaping.generated.begin(str(folder))
         trainer.shaping.checkpoints._load(folder)
 
     worked, refused = never_fails(load, folder / "shaping_state.json")
     assert worked and refused
+
+
+def test_a_file_that_ends_in_the_middle_is_named_or_its_checkpoint_is_skipped(make_trainer, tmp_path):
+    """Whichever library wrote it, and although the error of the library that reads it names no file."""
+    settings = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1, "dynamic_sampling": "resample"}
+    trainer = make_trainer(SteerGRPOTrainer, **settings, steps_per_generation=4)
+    trainer.train()
+    folder = tmp_path / "run/checkpoint-1"
+    paths = sorted(path for path in folder.iterdir() if path.suffix in (".pt", ".pth", ".json"))
+    names = {"optimizer.pt", "scheduler.pt", "rng_state.pth", "rollout_0_of_1.pt", "dynamic_sampling.pt"}
+    names |= {"trainer_state.json", "shaping_state.json"}
+    assert names <= {path.name for path in paths}
+    for path in paths:
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        if path.name in names:
+            assert not is_complete(folder), path.name
+            with pytest.raises(SteerError, match=path.name):
+                trainer.train(resume_from_checkpoint=str(folder))
+        path.write_bytes(whole)
+    assert is_complete(folder)
 
 
 def test_a_checkpoint_with_a_damaged_trainer_state_is_skipped(make_trainer, tmp_path):

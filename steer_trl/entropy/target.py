@@ -17,6 +17,8 @@ FINAL_SHARE = 0.3 / 0.65
 """The final target as a share of the level, unless `hold_entropy_final` is set."""
 UNTIL_THE_END = 1.0
 """The `release_start` of a target that never falls."""
+RANGES = ("(0, inf)", "[0, inf)", "[0, 1]")
+"""The valid ranges of a path's level, final target and release start."""
 
 
 class TargetPath(NamedTuple):
@@ -52,8 +54,9 @@ class TargetPath(NamedTuple):
     @classmethod
     def read(cls, state: Any) -> "TargetPath":
         """Return the path in a state of the regulator. Raises `ValueError` if it is missing or invalid."""
-        return cls(*read_from_state(state, "schedule", _are_three_numbers, "three numbers"))
+        must_be = f"three numbers in {', '.join(RANGES)}"
+        return cls(*read_from_state(state, "schedule", _is_path, must_be))
 
 
-def _are_three_numbers(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 3 and all(is_within(part, "(-inf, inf)") for part in value)
+def _is_path(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == len(RANGES) and all(map(is_within, value, RANGES))

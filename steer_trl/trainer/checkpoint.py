@@ -131,7 +131,10 @@ class Checkpoints(TrainerCallback):
 
     def _report_changes(self, folder: Path, before: dict[str, Any] | None) -> None:
         """Warn, once, of everything that was different when the checkpoint was saved."""
-        changed = [] if before is None else find_changed(before, describe(self._trainer))
+        changed = []
+        if before is not None:
+            with name_file(folder / STATE_FILE, MADE_WITH):
+                changed = find_changed(before, describe(self._trainer))
         if changed and self._trainer.is_world_process_zero():
             text = "%s was saved by a run with other settings, and goes on with new ones: %s."
             logger.warning(text, folder, "; ".join(changed))

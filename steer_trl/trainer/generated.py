@@ -100,6 +100,6 @@ class GeneratedTokens(TrainerCallback):
 
         Raises `ValueError` if the count is missing or invalid.
         """
-        self.total = read_from_state(state, "total", *WHOLE) if state else 0
+        self.total = 0 if state == {} else read_from_state(state, "total", *WHOLE)
         share = state.get("share")
         self.saved_share = share if is_within(share, "[0, 1]") else None

@@ -10,9 +10,9 @@ from pathlib import Path
 from accelerate.utils import broadcast_object_list
 from transformers.trainer import TRAINER_STATE_NAME
 
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.exceptions import CannotContinueError, InvalidValueError
 from steer_trl.runlog import find_checkpoints, find_run_files
-from steer_trl.trainer.saved import are_whole
+from steer_trl.trainer.saved import are_whole, find_torn
 
 logger = logging.getLogger(__name__)
 
@@ -25,11 +25,13 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
     `given` is the folder of a checkpoint, or `True` for the last complete checkpoint in `output_dir`. `"auto"` means
     the same as `True`, except that the run begins at step 0 if there is no checkpoint. Raises `ValueError` if `given`
     is `True` and there is no checkpoint, or if `output_dir` holds a run to which the given checkpoint does not belong.
+    Raises `CannotContinueError` if a file of the given checkpoint is damaged.
     """
     if given is True or given == AUTO:
         checkpoint = last_complete_checkpoint(output_dir)
     else:
         checkpoint = str(given) if given else None
+        check_files(checkpoint)
     if checkpoint is None and given is True:
         raise InvalidValueError(
             f"resume_from_checkpoint=True needs a complete checkpoint in output_dir={output_dir!r}, which has none. "
@@ -54,6 +56,23 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
             *(output_dir, found),
         )
     return checkpoint
+
+
+def check_files(checkpoint: str | None) -> None:
+    """Raise `CannotContinueError` if a file that Transformers would read is damaged, because its error names none.
+
+    Files that do not exist are not missed: a checkpoint may hold the weights alone. Collective.
+    """
+    damaged = None
+    if checkpoint is not None:
+        state = Path(checkpoint, TRAINER_STATE_NAME)
+        damaged = state if state.is_file() and not _has_step(state) else find_torn(Path(checkpoint))
+    (damaged,) = broadcast_object_list([damaged])
+    if damaged is not None:
+        raise CannotContinueError(
+            f"{damaged} is damaged: it was not written to its end, or was changed. Resume from an earlier checkpoint, "
+            "or restore the file."
+        )
 
 
 def _is_in(checkpoint: Path, folder: Path) -> bool:
@@ -82,9 +101,13 @@ def last_complete_checkpoint(output_dir: str) -> str | None:
 
 def is_complete(checkpoint: Path) -> bool:
     """Return whether all files of a checkpoint were written completely."""
+    return _has_step(checkpoint / TRAINER_STATE_NAME) and are_whole(checkpoint)
+
+
+def _has_step(path: Path) -> bool:
+    """Return whether a `trainer_state.json` can be read and states its step."""
     try:
-        state = json.loads((checkpoint / TRAINER_STATE_NAME).read_text())
+        state = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
         return False
-    has_step = isinstance(state, dict) and isinstance(state.get("global_step"), int)
-    return has_step and are_whole(checkpoint)
+    return isinstance(state, dict) and isinstance(state.get("global_step"), int)

@@ -17,6 +17,8 @@ from steer_trl.exceptions import CannotContinueError, InvalidValueError
 STATE_FILE = "shaping_state.json"
 ROLLOUT_FILE = "rollout_{rank}_of_{ranks}.pt"
 SAMPLING_FILE = "dynamic_sampling.pt"
+OF_TRANSFORMERS = ("optimizer.pt", "scheduler.pt", "rng_state*.pth")
+"""The files that Transformers writes with `torch.save` to a checkpoint."""
 
 
 def read_state(folder: Path) -> dict[str, Any]:
@@ -34,14 +36,19 @@ def read_tensors(path: Path) -> Any:
 
 
 def are_whole(folder: Path) -> bool:
-    """Return whether every file that this package added to a checkpoint is complete."""
+    """Return whether this package's files in a checkpoint, and those that `torch.save` wrote, are complete."""
     try:
         read_state(folder)
     except CannotContinueError:
         return False
-    pattern = ROLLOUT_FILE.format(rank="*", ranks="*")
-    saved_by_torch = [*folder.glob(SAMPLING_FILE), *folder.glob(pattern)]
-    return all(zipfile.is_zipfile(path) for path in saved_by_torch)
+    return find_torn(folder) is None
+
+
+def find_torn(folder: Path) -> Path | None:
+    """Return a file of a checkpoint that `torch.save` wrote and that is not complete; `None` if there is none."""
+    patterns = (ROLLOUT_FILE.format(rank="*", ranks="*"), SAMPLING_FILE, *OF_TRANSFORMERS)
+    paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+    return next((path for path in paths if not zipfile.is_zipfile(path)), None)
 
 
 @contextmanager
