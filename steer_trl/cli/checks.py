@@ -82,7 +82,7 @@ def _lora_complaints(model: ModelConfig) -> list[str]:
 
 def _trl_complaints(training: SteerGRPOConfig) -> list[str]:
     """Return complaints about names that TRL and Transformers would refuse after the model is loaded."""
-    complaints = [] if has_loss(training.loss_type) else check_choice("loss_type", training.loss_type, LOSSES)
+    complaints = [] if has_loss(str(training.loss_type)) else check_choice("loss_type", training.loss_type, LOSSES)
     # `TrainingArguments` has replaced 'none' by an empty list.
     if not {*map(str, as_tuple(training.report_to or ()))} <= INTEGRATION_TO_CALLBACK.keys():
         trackers = ", ".join(map(repr, INTEGRATION_TO_CALLBACK))

@@ -14,7 +14,7 @@ from steer_trl.cli.recipe_files import RECIPES, find_engine_file, list_files, lo
 from steer_trl.cli.setting_names import misspelt_complaints
 from steer_trl.data.sources import BENCHMARKS, SOURCES, file_complaints
 from steer_trl.hub.errors import is_from_hub
-from steer_trl.runlog import LOGS, find_checkpoints, find_run_files
+from steer_trl.runlog import LOGS, find_checkpoints, find_run_files, loads
 from steer_trl.validation import did_you_mean, refuse
 
 HELP = ("-h", "--help", "--help-all")
@@ -171,7 +171,7 @@ def folder_complaints(output_dir: str, resume: str) -> list[str]:
     names = ", ".join(path.name for path in found[:3])
     resumes = resume.lower() not in ("", "false", "none", "null")
     searches = resume.lower() in ("true", "auto")
-    if resumes and not searches and not Path(resume, CHECKPOINT_STATE).is_file():
+    if resumes and not searches and not _is_complete(Path(resume)):
         return [f"resume_from_checkpoint={resume!r} must be true, auto or the folder of a complete checkpoint."]
     if found and not resumes:
         return [
@@ -179,13 +179,22 @@ def folder_complaints(output_dir: str, resume: str) -> list[str]:
             "--resume_from_checkpoint true, give another --output_dir, or remove the folder to start over."
         ]
     has_model = any((folder / name).is_file() for name in MODELS)
-    if resume == "auto" and has_model and not any((one / CHECKPOINT_STATE).is_file() for one in found):
+    if resume == "auto" and has_model and not any(map(_is_complete, found)):
         return [
             f"output_dir={output_dir!r} holds a run ({names}) without a complete checkpoint, so "
             "resume_from_checkpoint='auto' would train a new model over its model. Give another --output_dir, or "
             "remove the folder to start over."
         ]
     return []
+
+
+def _is_complete(checkpoint: Path) -> bool:
+    """Return whether the file of a checkpoint that is written last is there and can be read."""
+    try:
+        state = loads((checkpoint / CHECKPOINT_STATE).read_bytes())
+    except OSError:
+        return False
+    return state is not None and isinstance(state.get("global_step"), int)
 
 
 def _engine_complaints(line: Command) -> list[str]:

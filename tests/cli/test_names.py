@@ -119,3 +119,14 @@ def test_several_evaluations_of_a_run_are_listed(tmp_path):
         write_evaluation(tmp_path / name, [0.5, 0.2])
     with pytest.raises(ValueError, match=r"_eval.*_test"):
         find_evaluation(str(tmp_path))
+
+
+@pytest.mark.parametrize("state", ["", "{", "[]", "{}", '{"global_step": "4"}'])
+def test_an_incomplete_checkpoint_is_not_resumed(tmp_path, state):
+    checkpoint = tmp_path / "run/checkpoint-4"
+    checkpoint.mkdir(parents=True)
+    (tmp_path / "run/config.json").write_text("{}")
+    for text, is_refused in ((state, True), ('{"global_step": 4}', False)):
+        (checkpoint / "trainer_state.json").write_text(text)
+        for resume in (str(checkpoint), "auto"):
+            assert bool(names.folder_complaints(str(tmp_path / "run"), resume)) is is_refused
