@@ -64,8 +64,8 @@ class SamplingOptions(ShapingConfig):
     dynamic_sampling: Annotated[
         str,
         Setting(
-            "What happens to a group whose completions are all equally correct: 'none' trains on it, as TRL does; "
-            "'resample' replaces it by the group of another prompt.",
+            "What happens to a group whose completions all get the same reward by correct_reward: 'none' trains on "
+            "it, as TRL does; 'resample' replaces it by the group of another prompt.",
             choices=("none", "resample"),
         ),
     ] = "none"

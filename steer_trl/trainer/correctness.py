@@ -1,6 +1,8 @@
-"""What counts as correct: one reward function and one threshold, for methods, dynamic sampling and the log.
+"""What counts as correct: one reward function for methods, dynamic sampling and the log, and one threshold.
 
     correct_i = (reward of completion i by the function correct_reward) > correct_threshold
+
+Dynamic sampling needs no threshold. It replaces a group whose rewards by this function are all equal.
 
 Without `correct_reward`, the only reward function decides. If there are several, a method that needs to know which
 completions are correct is refused. Dynamic sampling then compares TRL's weighted sum of rewards, because a group whose
