@@ -25,7 +25,7 @@ from steer_trl.exceptions import CannotContinueError
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 SETTINGS = ON_CPU | {"gradient_checkpointing": False, "report_to": "none", "save_strategy": "no", "logging_steps": 1}
-SETTINGS |= {"per_device_train_batch_size": 32, "per_device_eval_batch_size": 4, "num_generations": 4, "max_steps": 8}
+SETTINGS |= {"per_device_train_batch_size": 32, "per_device_eval_batch_size": 4, "num_generations": 4, "max_steps": 12}
 SETTINGS |= {"max_completion_length": 8, "learning_rate": 1e-3, "disable_tqdm": True, "bf16": False}
 HELD = {"hold_entropy": 0.65}
 README = HELD | {"dynamic_sampling": "resample", "dynamic_sampling_max_attempts": 2}
@@ -271,7 +271,7 @@ PROGRAMS = {
     "gspo.py": Program(
         [accuracy_reward, format_reward],
         {"importance_sampling_level": "sequence", "steps_per_generation": 4, "log_completions": True}
-        | {"per_device_train_batch_size": 8, "max_steps": 32, "shaping_scope": "step"},
+        | {"per_device_train_batch_size": 8, "max_steps": 48, "shaping_scope": "step"},
         config=parsed,
     ),
     "grpo.py, reward model": Program(None),

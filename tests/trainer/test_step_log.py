@@ -17,7 +17,8 @@ SAMPLED = {"sampled_as_scored", "sampled_as_scored/error"}  # of the first rollo
 QUADRANTS = {f"quadrants/{sign}_{kind}" for sign in ("positive", "negative") for kind in ("expected", "surprising")}
 CHEAP = QUADRANTS | {f"entropy/{part}_quarter" for part in ("first", "second", "third", "last")}
 CHEAP |= {"entropy/positive", "entropy/negative", "entropy/estimated_change", "sanity/out_of_bounds"}
-CHEAP |= {"generated_tokens", "sanity/not_finite"}
+PASS = {"rollout_pass@1", "rollout_pass@2", "rollout_pass@4"}
+CHEAP |= PASS | {"generated_tokens", "sanity/not_finite"}
 EXACT = {"entropy/predicted_change", *(f"{key}_change" for key in QUADRANTS)}
 
 
@@ -80,6 +81,7 @@ def test_one_switch_turns_all_of_it_off(train):
     found = keys(train(SteerGRPOTrainer, advantage_shaping="none", max_steps=1, diagnostics=False), 0)
     assert found - keys(train(GRPOTrainer, max_steps=1), 0) == {
         "generated_tokens",
+        *PASS,
         *SAMPLED,
     }  # no diagnostics
     with_method = keys(train(SteerGRPOTrainer, **OPEN_STARE, max_steps=1, diagnostics=False), 0)
