@@ -53,7 +53,6 @@ REFUSED = [
     {"stare_amplify": 2.0},
     of("none", steer_lambda_min=0.7),
     of("opo", gtpo_entropy_weight=0.5),
-    {"correct_threshold": 0.5},
     of("psr", w_reinforce_positive=0.5),
     of("stare", stare_gate="none", stare_target_entropy=0.4),
     of("stare", stare_attenuate=0.8),
@@ -125,5 +124,4 @@ WARNED = [
     of("opo", num_iterations=4),
     of("opo", dynamic_sampling="resample"),
     of("opo", max_generated_tokens=100),
-    HELD,
 ]

@@ -102,7 +102,7 @@ class TestAnotherRun:
         folder = disk if linked == "output_dir" else out
         saved = (disk / "kept/of-tuesday") if linked != "output_dir" else disk / "checkpoint-12"
         saved.mkdir(parents=True)
-        (saved / "trainer_state.json").write_text("{}")
+        (saved / "trainer_state.json").write_text('{"global_step": 12}')
         folder.mkdir(exist_ok=True)
         if linked != "output_dir":
             (out / "checkpoint-12").symlink_to(saved)
