@@ -127,7 +127,8 @@ class Records:
             batches.setdefault(one.batch, []).append(one)
         sizes = dict(enumerate(batch_sizes))
         whole = {number: batch for number, batch in batches.items() if len(batch) == sizes.get(number)}
-        if sum(map(len, whole.values())) != len(entries):
+        is_cut = not self._path.read_bytes().endswith(b"\n")
+        if is_cut or sum(map(len, whole.values())) != len(entries):
             self._write(COMPLETIONS, "".join(map(_format_lines, whole.values())))
         return whole
 

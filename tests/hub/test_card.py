@@ -18,6 +18,7 @@ from steer_trl.redact import select_public
 from steer_trl.shaping.methods import READERS
 from steer_trl.tiny import tiny_qwen2
 
+CORRECT = {"correct_reward", "correct_threshold"}
 CLIP_COV = {"clip_cov_fraction", "clip_cov_lower", "clip_cov_upper"}
 
 
@@ -152,8 +153,8 @@ class TestSettings:
         ("methods", "expected"),
         [
             # The last three are changed by its loss.
-            ("grpo_s", {"gtpo_entropy_weight", "correct_threshold", "epsilon", "epsilon_high", "loss_type"}),
-            ("psr", {"correct_threshold"}),
+            ("grpo_s", CORRECT | {"gtpo_entropy_weight", "epsilon", "epsilon_high", "loss_type"}),
+            ("psr", CORRECT),
             ("opo", set()),
             (["position", "clip_cov"], {"position_gamma"} | CLIP_COV),
         ],
