@@ -23,7 +23,7 @@ torch.set_num_threads(1)
 
 # The level is above what there can be, so the weights act from the first steps; groups that wait would be an earlier
 # policy's; and with two optimizer steps a rollout, TRL scores it, with vLLM and without.
-HELD = {"advantage_shaping": "repo_r", "hold_entropy": 7.0, "hold_entropy_unit": "nats"}
+HELD = {"advantage_shaping": "repo_r", "hold_entropy": 7.0, "hold_entropy_unit": "nats", "hold_entropy_until": 1.0}
 HELD |= {"dynamic_sampling": "resample", "dynamic_sampling_surplus": "drop"}
 HELD |= {"steps_per_generation": 4, "max_steps": 6}
 # The correction is a factor of the loss that the other training does not have.
