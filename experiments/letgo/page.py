@@ -44,7 +44,7 @@ def progress(plan: Plan, blocks: Sequence[Block], folder: Path) -> str:
     rows = [["pilot", len(pilot_records(plan, folder)), "", ""]]
     for block in blocks:
         rows.append([f"`{block.name}`", len(block.units) * len(block.arms), len(block.units), len(block.planned)])
-    whole = all(len(block.units) == len(block.planned) for block in blocks)
+    whole = bool(blocks) and all(len(block.units) == len(block.planned) for block in blocks)
     state = "All are there." if whole else "**No decision is taken from an unfinished block.**"
     return f"{state}\n\n{markdown_table(['block', 'runs', 'whole starts and runs', 'planned'], rows)}"
 
