@@ -97,6 +97,7 @@ def test_other_problems_and_other_settings_are_refused(tmp_path):
         file.write_text(json.dumps(json.loads(file.read_text()) | {"judge": "another"}))
     with pytest.raises(ValueError, match="evaluated in other ways"):
         main(["--frontier", str(a), str(cut)])
-    (cut / "t1/settings.json").write_text('{"sampling": {}}')
+    cold = json.loads((cut / "t1/settings.json").read_text()) | {"sampling": {}}
+    (cut / "t1/settings.json").write_text(json.dumps(cold))
     with pytest.raises(ValueError, match=r"at the same temperatures, 2 or more, got \[0.5, 1.0\] and \[0.5\]"):
         main(["--frontier", str(a), str(cut)])
