@@ -14,6 +14,8 @@ from support.runs import CHARACTERS, save_tiny_model
 SCRIPT = Path(__file__).parent / "killed_run.py"
 CLOCKS = {"step_time", "train_runtime", "train_samples_per_second", "train_steps_per_second"}
 CLOCKS |= {"total_flos", "train_loss"}
+# The first rollout of each training is compared with its own policy, also after a resume.
+MEASURED = {"sampled_as_scored", "sampled_as_scored/error"}
 
 
 def run(*arguments, **options):
@@ -22,7 +24,7 @@ def run(*arguments, **options):
 
 def logged(folder):
     history = json.loads((folder / "checkpoint-10/trainer_state.json").read_text())["log_history"]
-    return [{key: value for key, value in entry.items() if key not in CLOCKS} for entry in history]
+    return [{key: value for key, value in entry.items() if key not in CLOCKS | MEASURED} for entry in history]
 
 
 def same_ending(one, other):
