@@ -44,11 +44,6 @@ class StartEntropy:
         """The initial entropy, in nats per token; `None` until all `rollouts` rollouts have been added."""
         return self.value if len(self._entropies) >= self.rollouts else None
 
-    @property
-    def missing(self) -> int:
-        """The number of rollouts that the initial entropy still lacks."""
-        return max(self.rollouts - len(self._entropies), 0)
-
     def add(self, entropy: float, is_late: bool = False) -> None:
         """Add the mean entropy of a new rollout, unless `rollouts` rollouts have been added already.
 

@@ -22,8 +22,8 @@ from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.trl import (
     GRPOTrainer,
     append_to_log,
+    forward,
     micro_batches_done,
-    score_tokens,
     steps_per_rollout,
     tokenizer_of,
 )
@@ -80,11 +80,14 @@ class SampledAsScored:
             keep_random_state(accelerator.device),
             disable_gradient_checkpointing(trainer.model, trainer.args.gradient_checkpointing_kwargs),
         ):
-            logps, entropies = score_tokens(
+            logps, entropies, *_ = forward(
                 trainer,
+                trainer.model,
                 input_ids=torch.cat([prompt_ids, completion_ids], dim=1),
                 attention_mask=torch.cat([prompt_mask, completion_mask], dim=1),
                 logits_to_keep=completion_ids.size(1),
+                batch_size=trainer.args.per_device_train_batch_size,
+                compute_entropy=True,
             )
         sums = sum_gaps(logps, entropies, mask)
         return accelerator.reduce(sums, reduction="sum")

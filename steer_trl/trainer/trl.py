@@ -320,15 +320,6 @@ def calculate_rewards(trainer: GRPOTrainer, *args: Any) -> Tensor:
     return trainer._calculate_rewards(*args)
 
 
-def score_tokens(trainer: GRPOTrainer, **inputs: Any) -> tuple[Tensor, Tensor]:
-    """Run the trainer's own forward pass, as its class defines it. Return log-probabilities and entropies `[B, T]`."""
-    size = trainer.args.per_device_train_batch_size
-    forward_pass = trainer._get_per_token_logps_and_entropies
-    logps, entropies, *_ = forward_pass(trainer.model, **inputs, batch_size=size, compute_entropy=True)
-    assert entropies is not None
-    return logps, entropies
-
-
 def draw(trainer: GRPOTrainer, prompts: Sequence[Any]) -> list[list[int]]:
     """Generate one completion for each prompt with the trainer's own engine.
 
