@@ -49,7 +49,7 @@ def test_a_finished_run_is_left_as_it_is(line, capsys, value):
     before = contents(line[-1])
     main(changed(line, resume_from_checkpoint=value))
     said = capsys.readouterr().out
-    assert "resuming at step 2 of 2" in said and "Saved to" not in said and contents(line[-1]) == before
+    assert "already at step 2 of 2" in said and "Saved to" not in said and contents(line[-1]) == before
 
 
 def test_one_command_starts_and_resumes(line, tmp_path, capsys):

@@ -154,11 +154,11 @@ def test_a_folder_of_other_settings_is_refused(tmp_path):
         Demo().run(tmp_path)
 
 
-def test_the_held_run_differs_in_two_settings():
+def test_the_held_run_differs_in_its_method_and_its_level():
     held, plain = load_recipe("demo_held"), load_recipe("demo_grpo")
     recommended = load_recipe("recommended_qwen2.5_math_7b")
     differs = {name for name in held if held[name] != plain.get(name)} - {"output_dir"}
-    assert differs == {"advantage_shaping", "hold_entropy"}
+    assert differs == {"advantage_shaping", "hold_entropy", "hold_entropy_until"}
     assert held["advantage_shaping"] == ["f_grpo", recommended["advantage_shaping"]]
     same = ["hold_entropy", "dynamic_sampling", "epsilon_high", "num_generations"]
     assert [held[name] for name in same] == [recommended[name] for name in same]
