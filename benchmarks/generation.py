@@ -12,7 +12,7 @@ loaded.
 The second command trains with a recipe of the demonstration. FOLDER has its problems and the model that it starts
 from, as `steer-trl demo` writes them. For the *long* regime of `experiments/dial`, the model comes from
 
-    python -m steer_trl.countdown.model --steps 500 --seed 41 --output_dir FOLDER/start
+    python -m steer_trl.demo.start_model --steps 500 --seed 41 --output_dir FOLDER/start
 
 Each generation of the training runs with both loops, in turns and from the same random state, so both are timed on the
 same work under the same load. The training's speed with either loop is that of the rest and of this loop together.
@@ -35,9 +35,10 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig
 
-from steer_trl import SteerGRPOTrainer, runlog
+from steer_trl import SteerGRPOTrainer
 from steer_trl.cli.train import main as train_command
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.monitoring import run_files
 from steer_trl.trainer.generation import switch
 from steer_trl.trainer.generation.decoding import decode
 
@@ -181,7 +182,7 @@ def print_training(folder: Path, recipe: str, tokens: int) -> None:
     with patch.object(switch, "decode", loops), patch.object(SteerGRPOTrainer, "_init_training_state", begin_training):
         train_command([*words, "--save_strategy", "no"])
     seconds = now() - begin[0]
-    lines = Path(output, runlog.LOGS, runlog.METRICS).read_text().splitlines()
+    lines = Path(output, run_files.LOGS, run_files.METRICS).read_text().splitlines()
     generated = max(json.loads(line).get("generated_tokens", 0) for line in lines)
     rest = seconds - sum(loops.seconds.values())
     speeds = [generated / (rest + loops.seconds[name]) for name in ("generate", "ours")]

@@ -60,9 +60,9 @@ def sensitivity(tiny: bool) -> list[Row]:
     """Compare exact entropy changes through TRL's fused head with those from all logits in float64."""
     from trl.kernels import chunked_logprob
 
+    from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
     from steer_trl.functional import entropy_sensitivity_without_logits
-    from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
-    from steer_trl.trainer.head_pass import HeadOnly
+    from steer_trl.trainer.forward.head_pass import HeadOnly
 
     vocabulary, width, tokens = (1_000, 64, 32) if tiny else (151_936, 1_536, 512)
     kernel = "Triton" if chunked_logprob._use_triton(device(tiny)) else "torch"
@@ -151,7 +151,7 @@ def bf16_training(tiny: bool) -> list[Row]:
 
 def selection(tiny: bool) -> list[Row]:
     """Compare thresholds found by counting digits with those found by sorting, with ties, zeros and infinities."""
-    from steer_trl.functional.order_statistics import kth_largest
+    from steer_trl.shaping.order_statistics import kth_largest
 
     wrong = cases = 0
     dice = torch.Generator().manual_seed(0)
@@ -251,7 +251,7 @@ def without_padding(share: int, prompts: str, tiny: bool) -> list[Row]:
     from trl.trainer.utils import compute_flops_per_token, compute_mfu, get_peak_flops
 
     from steer_trl import SteerGRPOTrainer
-    from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+    from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 
     if tiny:
         padding.LENGTHS = {name: (n // 4, longest // 4) for name, (n, longest) in padding.LENGTHS.items()}
@@ -284,7 +284,7 @@ def vllm_of(method: str, tiny: bool) -> list[Row]:
     from overhead import QWEN, reward
 
     from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-    from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+    from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 
     if tiny:
         sys.path.insert(0, str(ROOT / "tests"))
@@ -359,7 +359,7 @@ def held_entropy(level: float | None, tiny: bool) -> list[Row]:
     from datasets import Dataset
 
     from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-    from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+    from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 
     dice = random.Random(0)
     numbers = [[dice.randrange(100) for _ in range(3)] for _ in range(512)]
@@ -459,7 +459,7 @@ def missing(name: str, tiny: bool) -> list[str]:
 
 def measure(name: str, tiny: bool, folder: Path) -> None:
     """Measure a part in this process, and write the result to its file."""
-    from steer_trl.system import find_versions, write_whole
+    from steer_trl.support.system import find_versions, write_whole
 
     started = time.perf_counter()
     rows = PARTS[name][0](tiny)

@@ -19,10 +19,10 @@ import torch
 from overhead import allocations
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.diagnostics.tokens import change_statistics, sanity_statistics, token_statistics
-from steer_trl.diagnostics.weights import shaping_statistics, weight_statistics
-from steer_trl.functional.order_statistics import this_process
+from steer_trl.monitoring.tokens import change_statistics, sanity_statistics, token_statistics
+from steer_trl.monitoring.weights import shaping_statistics, weight_statistics
 from steer_trl.shaping import Shaped, Shaper, TokenBatch, make_shapers, measure_all, shape_batch
+from steer_trl.shaping.order_statistics import this_process
 
 LENGTH = 16_384
 COUNTS = (2**17, 2**20, 10 * 2**20)

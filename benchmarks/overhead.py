@@ -36,8 +36,8 @@ from transformers.utils import logging
 from trl import GRPOConfig, GRPOTrainer
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.shaping import Shaper, TokenBatch
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 STARE = {"advantage_shaping": "stare", "stare_variant": "C2", "stare_target_entropy": 1e9}  # the gate stays open
 STEER = {"advantage_shaping": "steer"}

@@ -49,7 +49,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 import steer_trl
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 
 COMPLETIONS, VOCABULARY, STEPS, GROUP = 128, 2048, 2, 8
 SIZES = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3, "vocab_size": VOCABULARY}
@@ -118,7 +118,7 @@ def draw_lengths(count: int, share: int, prompts: str, seed: int) -> tuple[list[
 def count_positions(rows: int, ranks: int, batch: int, share: int, prompts: str) -> list[float]:
     """Return positions for each token: TRL, TRL's micro-batches cut, this package in TRL's order and in its own."""
     # Imported here because --before also runs earlier versions of the package, which have no such modules.
-    from steer_trl.trainer.arrangement import Row, arrange
+    from steer_trl.trainer.forward.arrangement import Row, arrange
     from steer_trl.trainer.forward.cost import Cost
 
     cost = Cost(HIDDEN)

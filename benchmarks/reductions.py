@@ -13,8 +13,9 @@ import torch
 from pandas import DataFrame
 from torch import Tensor
 
-from steer_trl.functional import order_statistics, stare_statistic, steer_statistic
-from steer_trl.functional.order_statistics import Reduce
+from steer_trl.functional import stare_statistic, steer_statistic
+from steer_trl.shaping import order_statistics
+from steer_trl.shaping.order_statistics import Reduce
 
 STATISTICS: dict[str, Callable[[Tensor, Tensor, Reduce], object]] = {
     "maximum (STEER, exponential and linear)": lambda x, m, r: steer_statistic(x, m, reduce=r),

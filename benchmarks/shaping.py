@@ -13,8 +13,8 @@ import torch
 from overhead import STARE, STEER
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.functional.order_statistics import this_process
 from steer_trl.shaping import TokenBatch, make_shapers, measure_all, shape_batch
+from steer_trl.shaping.order_statistics import this_process
 
 
 def tokens(count: int) -> TokenBatch:

@@ -27,7 +27,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 import steer_trl
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 
 OURS = str(Path(steer_trl.__file__).parent)
 THEIRS = ("/trl/", "/accelerate/", "/transformers/")

@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerFast
 from trl import SFTConfig, SFTTrainer
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 
 CALL, END = "<call>", "</call>"
 # Roles are written as one letter: u, a or t. The names of the tool and its argument are left out; other names would be

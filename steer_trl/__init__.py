@@ -3,12 +3,12 @@
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from steer_trl.system import import_lazily
+from steer_trl.support.system import import_lazily
 
 if TYPE_CHECKING:
-    from steer_trl.callbacks.any_trainer import AlarmsCallback
     from steer_trl.config import SteerGRPOConfig
-    from steer_trl.functional.stare_controller import TargetEntropyController
+    from steer_trl.monitoring.any_trainer import AlarmsCallback
+    from steer_trl.shaping.stare_controller import TargetEntropyController
     from steer_trl.trainer import SteerGRPOTrainer
 
 __all__ = ["AlarmsCallback", "SteerGRPOConfig", "SteerGRPOTrainer", "TargetEntropyController", "__version__"]
@@ -18,7 +18,7 @@ __version__ = version("steer_trl")
 # These names are imported on first use, because the processes that score answers need neither torch nor TRL.
 __getattr__ = import_lazily(
     __name__,
-    **{"callbacks.any_trainer": ("AlarmsCallback",), "functional.stare_controller": ("TargetEntropyController",)},
+    **{"monitoring.any_trainer": ("AlarmsCallback",), "shaping.stare_controller": ("TargetEntropyController",)},
     config=("SteerGRPOConfig",),
     trainer=("SteerGRPOTrainer",),
 )

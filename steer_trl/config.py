@@ -16,11 +16,11 @@ from steer_trl.entropy.checks import hold_conflicts
 from steer_trl.options.base import OLD_NAMES, add_help, settings_of, single_complaints
 from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.options.trl import entropy_target_complaints
-from steer_trl.redact import allow_texts, select_public
 from steer_trl.shaping import SHAPERS, Shaper, find_shaper
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
 from steer_trl.shaping.methods import MethodOptions
-from steer_trl.validation import as_tuple, refuse
+from steer_trl.support.redact import allow_texts, select_public
+from steer_trl.support.validation import as_tuple, refuse
 
 logger = logging.getLogger(__name__)
 

@@ -9,17 +9,21 @@ explains the keys of the log.
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from steer_trl.diagnostics.keys import names
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.monitoring import key_names
+from steer_trl.support.exceptions import InvalidValueError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANELS = (
-    ("Policy entropy", "nats per token", (*names.ENTROPIES, names.STARE_TARGET, names.HELD_REFERENCE)),
-    ("Reward", "mean of a rollout", (names.REWARD, names.REWARD_STD)),
-    ("Token weights", "1 is plain GRPO", (names.WEIGHT_MEAN, names.WEIGHT_MIN, names.WEIGHT_MAX)),
-    ("Shares", "0 to 1", (names.FRAC_REWARD_ZERO_STD, names.CLIPPED_RATIO, names.SHARE_CHANGED, names.GATE)),
+    ("Policy entropy", "nats per token", (*key_names.ENTROPIES, key_names.STARE_TARGET, key_names.HELD_REFERENCE)),
+    ("Reward", "mean of a rollout", (key_names.REWARD, key_names.REWARD_STD)),
+    ("Token weights", "1 is plain GRPO", (key_names.WEIGHT_MEAN, key_names.WEIGHT_MIN, key_names.WEIGHT_MAX)),
+    (
+        "Shares",
+        "0 to 1",
+        (key_names.FRAC_REWARD_ZERO_STD, key_names.CLIPPED_RATIO, key_names.SHARE_CHANGED, key_names.GATE),
+    ),
 )
 """Title, unit and keys of each panel. A panel is drawn only if the log has at least one of its keys."""
 
@@ -62,7 +66,7 @@ def curves(log_history: Sequence[dict[str, Any]], title: str | None = None) -> "
             axis.plot(steps, values, label=key, marker="." if len(points) == 1 else "")
         axis.set(title=head, xlabel="optimizer step", ylabel=unit)
         # The entropy axis begins at 0, so that a small change looks small.
-        if names.ENTROPY in lines:
+        if key_names.ENTROPY in lines:
             axis.set_ylim(0, 1.1 * axis.get_ylim()[1])
         axis.grid(alpha=0.3)
         axis.legend(fontsize="small")

@@ -13,7 +13,7 @@ from jaxtyping import install_import_hook
 # Types and shapes of the annotations are checked at each call; an int is a float.
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 install_import_hook(
-    ["steer_trl.diagnostics", "steer_trl.entropy", "steer_trl.functional", "steer_trl.shaping"], CHECKER
+    ["steer_trl.monitoring", "steer_trl.entropy", "steer_trl.functional", "steer_trl.shaping"], CHECKER
 )
 
 import pytest
@@ -24,7 +24,7 @@ from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.tiny import tiny_tokenizer
+from steer_trl.demo.tiny import tiny_tokenizer
 
 torch.set_num_threads(1)
 settings.register_profile("steer_trl", deadline=None)  # a slow machine is not a failure

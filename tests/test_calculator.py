@@ -8,7 +8,7 @@ from support import ROOT
 from support.processes import flags, run
 from support.runs import Watching
 
-from steer_trl import runlog
+from steer_trl.monitoring import run_files
 
 sys.path.insert(0, str(ROOT / "examples"))
 
@@ -79,7 +79,7 @@ def test_the_command_trains_with_the_tool(tmp_path):
     fields |= {"max_tool_calling_iterations": 1, "max_steps": 2, "logging_steps": 1}
     fields |= {"dtype": "float32", "use_cpu": "true", "bf16": "false"}
     run("-m", "steer_trl.cli", "train", *flags(fields), folder=ROOT / "examples")
-    log = list(runlog.lines(tmp_path / "out/_logs/metrics.jsonl"))
+    log = list(run_files.lines(tmp_path / "out/_logs/metrics.jsonl"))
     calls = [entry["tools/call_frequency"] for entry in log if "tools/call_frequency" in entry]
     assert len(calls) == 2 and all(0 < share < 1 for share in calls)
     assert "calculate" in (tmp_path / "out/README.md").read_text()  # the card names its tools

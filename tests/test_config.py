@@ -15,11 +15,11 @@ from support.mistakes import REFUSED, WARNED, config, of
 from trl import GRPOConfig, TrlParser
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.functional.stare import STARE_VARIANTS, stare_operations
 from steer_trl.options.base import OLD_NAMES, ShapingConfig, settings_of
 from steer_trl.shaping import SHAPERS, Rollout, Shaper, act_on_rollouts, make_shapers, shape_rollout
 from steer_trl.shaping.methods import READERS, MethodOptions
-from steer_trl.validation import Refusal
+from steer_trl.shaping.methods.stare_settings import STARE_VARIANTS, stare_operations
+from steer_trl.support.validation import Refusal
 
 
 class Fives(Shaper):

@@ -8,15 +8,16 @@ import pytest
 from support.evaluations import SETTINGS, write_evaluation
 from support.run_folders import alarm, write_run, write_state
 
-from steer_trl import SteerGRPOTrainer, runlog
+from steer_trl import SteerGRPOTrainer
 from steer_trl.evaluation.folders import compare_samplings, read_evaluations
 from steer_trl.evaluation.records import COMPLETIONS, Records
 from steer_trl.evaluation.summary import summarize
 from steer_trl.evaluation.sweeps import read_sides
-from steer_trl.exceptions import SteerError
+from steer_trl.monitoring import run_files
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
-from steer_trl.trainer.resume import is_complete
+from steer_trl.support.exceptions import SteerError
+from steer_trl.trainer.checkpoints.resume import is_complete
 
 ODD = [None, True, -1, 10**400, float("nan"), "x", [], [[]], {"a": 1}]
 
@@ -88,8 +89,8 @@ def never_fails(read, path):
 @pytest.fixture
 def run(tmp_path):
     folder = write_run(tmp_path / "run", steps=3, token_steps=(1,), hold_entropy=0.5, max_steps=3)
-    runlog.begin(folder, 2, {"methods": ["stare"], "max_steps": 3, "defaults": {"num_train_epochs": 1}, "code": {}})
-    runlog.append(folder, {"step": 3, "reward": 0.5, "entropy": 0.2, "eval_a_avg@4": 0.5})
+    run_files.begin(folder, 2, {"methods": ["stare"], "max_steps": 3, "defaults": {"num_train_epochs": 1}, "code": {}})
+    run_files.append(folder, {"step": 3, "reward": 0.5, "entropy": 0.2, "eval_a_avg@4": 0.5})
     alarm(folder, step=2)
     write_state(folder / "checkpoint-3", 3)
     write_evaluation(folder / "after", [0.5, 0.8])

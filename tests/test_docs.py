@@ -10,7 +10,7 @@ from support import ROOT
 from support.readme import settings_of_snippets
 
 from steer_trl.cli.recipe_files import load_recipe
-from steer_trl.diagnostics.keys import KEYS
+from steer_trl.monitoring.keys import KEYS
 from steer_trl.shaping import SHAPERS
 
 PAGES = [*sorted(ROOT.glob("docs/*.md")), *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG"))]

@@ -17,8 +17,8 @@ from steer_trl import shaping
 from steer_trl.cli.train import parse
 from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.entropy.start import StartEntropy
-from steer_trl.randomness import draw_uniform
 from steer_trl.shaping import TokenBatch, make_shapers
+from steer_trl.support.randomness import draw_uniform
 
 EXAMPLES = {"rsi": "Rsi", "ucpo": "Ucpo", "entropic": "Entropic", "clip_bounds": "ClipBounds", "quadrant": "Quadrant"}
 

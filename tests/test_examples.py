@@ -13,10 +13,11 @@ from support.readme import settings_of_snippets
 from support.runs import ON_CPU
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from steer_trl import SteerGRPOConfig, runlog
+from steer_trl import SteerGRPOConfig
 from steer_trl.cli.train import parse
 from steer_trl.data.instructions import INSTRUCTIONS
 from steer_trl.entropy.start import ENOUGH_GROUPS
+from steer_trl.monitoring import run_files
 
 
 def test_the_readme_script_warns_of_nothing(tmp_path, caplog):
@@ -29,7 +30,7 @@ def test_the_readme_script_warns_of_nothing(tmp_path, caplog):
 
 @pytest.fixture
 def tiny_folder(tmp_path):
-    run("-m", "steer_trl.tiny", tmp_path / "tiny", folder=tmp_path)
+    run("-m", "steer_trl.demo.tiny", tmp_path / "tiny", folder=tmp_path)
     return tmp_path / "tiny"
 
 
@@ -72,12 +73,12 @@ def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, pr
     fields |= {"steps_per_generation": 4}  # two optimizer steps per rollout, shuffled
     run("-m", "steer_trl.cli", "train", *flags(fields), folder=tmp_path, launched=True)
     assert (tmp_path / "out/checkpoint-2/rng_state_1.pth").exists()  # there were two
-    lines = list(runlog.lines(tmp_path / "out/_logs/tokens/step-00000001.jsonl"))
+    lines = list(run_files.lines(tmp_path / "out/_logs/tokens/step-00000001.jsonl"))
     places = sorted((line["group"], line["completion"]) for line in lines)
     assert places == [(group, completion) for group in range(2) for completion in range(4)]
     assert {line["step"] for line in lines} <= {1, 2}
     assert len({(line["group"], line["prompt"]) for line in lines}) == 2
-    assert [entry["step"] for entry in runlog.lines(tmp_path / "out/_logs/metrics.jsonl")] == [1, 2, 2]
+    assert [entry["step"] for entry in run_files.lines(tmp_path / "out/_logs/metrics.jsonl")] == [1, 2, 2]
     card = (tmp_path / "out/README.md").read_text()
     assert "Trained on 2 processes." in card
     (again,) = [yaml.safe_load(block.split("```")[0]) for block in card.split("```yaml\n")[1:]]

@@ -8,9 +8,9 @@ from importlib import import_module
 import pytest
 
 import steer_trl
-from steer_trl.exceptions import SteerError
+from steer_trl.support.exceptions import SteerError
+from steer_trl.support.validation import Refusal
 from steer_trl.trainer.sampling.resample import GenerationDone
-from steer_trl.validation import Refusal
 
 
 def _all():

@@ -13,7 +13,7 @@ from experiments.lab.countdown import COUNTDOWN
 from experiments.lab.runs import Experiment
 from experiments.letgo import page, plan, published, rule, starts
 from experiments.letgo.analysis import Block, advised, passing
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.support.exceptions import InvalidValueError
 
 RATES = {"GRPO": 1.25e-4, "F-GRPO": 1.25e-4, "KL 0.03": 1.25e-4, "C2 let go": 2.5e-4}
 ARMS = plan.read_plan()["blocks"]["block1"]["arms"]

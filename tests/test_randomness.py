@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.methods.batches import SEEDS
 
-from steer_trl.randomness import draw_uniform
+from steer_trl.support.randomness import draw_uniform
 
 
 @given(SEEDS, st.integers(0, 10**6), st.lists(st.integers(0, 10**6), min_size=1, max_size=5), st.integers(1, 20))

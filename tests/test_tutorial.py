@@ -5,7 +5,7 @@ import re
 from support import ROOT
 from support.processes import run
 
-from steer_trl import runlog
+from steer_trl.monitoring import run_files
 
 PAGE = (ROOT / "docs/tutorial.md").read_text()
 SMALLER = {"max_steps=400": "max_steps=4", "per_device_train_batch_size=128": "per_device_train_batch_size=8"}
@@ -42,7 +42,7 @@ def test_every_step_of_the_tutorial(tmp_path):
     (tmp_path / "all.py").write_text("\n".join(lines))
     said = run("all.py", folder=tmp_path).stdout
     assert "step 1/4  reward" in said and "'frac_reward_zero_std':" in said
-    log = runlog.lines(tmp_path / "runs/none/_logs/metrics.jsonl")
+    log = run_files.lines(tmp_path / "runs/none/_logs/metrics.jsonl")
     rewards = [entry["reward"] for entry in log if "reward" in entry]
     printed = [float(text) for text in re.findall(r"'reward': '([\d.]+)'", said)]
     # "the same, to the last digit": the run without a method is printed first, and TRL's own last.

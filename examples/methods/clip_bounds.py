@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.functional.clipping import find_clipped
 from steer_trl.options.base import ShapingConfig
 from steer_trl.options.needs import UNCLIPPED
 from steer_trl.shaping.base import Control, Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.validation import check_interval
+from steer_trl.shaping.clipping import find_clipped
+from steer_trl.support.validation import check_interval
 
 
 @dataclass

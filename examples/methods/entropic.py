@@ -19,7 +19,7 @@ from torch import Tensor
 from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import Control, Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.validation import check_interval
+from steer_trl.support.validation import check_interval
 
 
 @dataclass

@@ -21,7 +21,7 @@ from steer_trl.options.needs import TOKEN_RATIOS
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.methods.steer import Steer
-from steer_trl.validation import check_choice, check_interval
+from steer_trl.support.validation import check_choice, check_interval
 
 HIGH, LOW = 0.8, 0.2
 

@@ -22,7 +22,7 @@ from steer_trl.options.base import ShapingConfig
 from steer_trl.options.needs import TOKEN_RATIOS
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.validation import check_interval
+from steer_trl.support.validation import check_interval
 
 
 @dataclass

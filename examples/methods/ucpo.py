@@ -23,7 +23,7 @@ from steer_trl.options.base import CorrectnessOptions
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import is_right
-from steer_trl.validation import check_interval
+from steer_trl.support.validation import check_interval
 
 LEAST_SHARE = 1e-6
 

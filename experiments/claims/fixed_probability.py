@@ -4,10 +4,9 @@ import math
 
 import torch
 
-from steer_trl.functional.order_statistics import Reduce
-from steer_trl.functional.stare import SurprisalLimits
 from steer_trl.shaping import TokenBatch
-from steer_trl.shaping.methods.stare import Stare
+from steer_trl.shaping.methods.stare import Stare, SurprisalLimits
+from steer_trl.shaping.order_statistics import Reduce
 
 
 class FixedProbability(Stare):

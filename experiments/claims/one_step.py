@@ -21,7 +21,7 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, is_correct, problems
+from steer_trl.demo.puzzle import MAX_COMPLETION_TOKENS, is_correct, problems
 from steer_trl.functional import (
     entropy_change,
     entropy_sensitivity,

@@ -22,8 +22,8 @@ from transformers import AutoTokenizer, GenerationConfig
 
 from experiments.claims.arms import ARMS
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.countdown.model import supervised_start
-from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, is_correct, problems
+from steer_trl.demo.puzzle import MAX_COMPLETION_TOKENS, countdown_reward, is_correct, problems
+from steer_trl.demo.start_model import supervised_start
 from steer_trl.evaluation import pass_at_k
 
 ROOT = Path(__file__).parents[2]

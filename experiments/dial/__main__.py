@@ -15,7 +15,7 @@ from experiments.dial.plan import Job, jobs_of, read_plan
 from experiments.dial.runs import Runs, describe
 from experiments.lab import side_by_side
 from experiments.lab.runs import ROOT, let_processes_import
-from steer_trl.exceptions import CannotContinueError
+from steer_trl.support.exceptions import CannotContinueError
 
 
 def main() -> None:

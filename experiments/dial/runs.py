@@ -17,8 +17,8 @@ from experiments.lab import Experiment
 from experiments.lab.countdown import COUNTDOWN
 from experiments.lab.runs import TEST, TEST_RECIPE, environment
 from steer_trl.evaluation.folders import read_evaluations
-from steer_trl.exceptions import CannotContinueError
-from steer_trl.trainer.checkpoint import read_state
+from steer_trl.support.exceptions import CannotContinueError
+from steer_trl.trainer.checkpoints.checkpoint import read_state
 
 CHECKPOINTS = "_checkpoints"
 

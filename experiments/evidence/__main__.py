@@ -21,7 +21,7 @@ from experiments.evidence.records import file_of, publish, run_name
 from experiments.lab import Experiment, side_by_side
 from experiments.lab.runs import SAMPLINGS
 from experiments.lab.task import SPLITS
-from steer_trl.exceptions import CannotContinueError
+from steer_trl.support.exceptions import CannotContinueError
 
 HERE = Path(__file__).parent
 

@@ -17,9 +17,9 @@ from experiments.lab import Experiment
 from experiments.lab.published import EVALUATIONS, counts_of
 from experiments.lab.results import COLUMNS, Result, packed
 from experiments.lab.runs import COMMITS
-from steer_trl import runlog
 from steer_trl.evaluation.folders import Evaluation
-from steer_trl.system import write_text_whole
+from steer_trl.monitoring import run_files
+from steer_trl.support.system import write_text_whole
 
 OF_ROLLOUT = (
     *("rollout_entropy", "generated_tokens", "reward", "frac_reward_zero_std", "completions/mean_length"),
@@ -75,7 +75,7 @@ def publish(
     if settings is not None:
         rollouts = _rollouts(result.log)
         columns = {key: [rollout.get(key) for rollout in rollouts] for key in dict.fromkeys(chain(*rollouts))}
-        description = runlog.read_description(result.folder / runlog.LOGS)
+        description = run_files.read_description(result.folder / run_files.LOGS)
         started = datetime.fromtimestamp(description["started"], UTC)
         record |= {
             "versions": description.get("versions"),

@@ -19,8 +19,8 @@ from scipy.special import stdtrit
 from experiments.evidence.pairs import BASELINE
 from experiments.lab.published import read_counts
 from experiments.lab.tables import markdown_table
-from steer_trl import runlog
 from steer_trl.evaluation.metrics import pass_at_k
+from steer_trl.monitoring import run_files
 
 FOLDER = Path(__file__).parents[1] / "results/countdown20"
 START = "start"
@@ -43,7 +43,7 @@ def load() -> dict[str, dict[Run, dict[str, Array]]]:
     solved = np.array([[pass_at_k(SAMPLES, c, k) for c in range(SAMPLES + 1)] for k in range(1, SAMPLES + 1)])
     found: dict[str, dict[Run, dict[str, Array]]] = defaultdict(dict)
     for path in sorted(FOLDER.glob("[acs]*/*.json")):
-        record = runlog.loads(path.read_bytes()) or {}
+        record = run_files.loads(path.read_bytes()) or {}
         evaluations = [one["counts"] for name, one in read_counts(path).items() if name.startswith("t")]
         found[record["arm"]][record["start"], record["seed"]] = {
             split: np.stack([solved[:, counts[split]["correct"]] for counts in evaluations])

@@ -1,14 +1,14 @@
 """The laptop task of this package. The first protocol's version, with numbers up to 12, was called `countdown`."""
 
 from experiments.lab.task import Task
-from steer_trl.countdown.model import START_STEPS
-from steer_trl.countdown.task import problems
+from steer_trl.demo.puzzle import problems
+from steer_trl.demo.start_model import START_STEPS
 
 COUNTDOWN = Task(
     name="countdown20",
     problems=problems,
-    judge="steer_trl.countdown.task.countdown_reward",
+    judge="steer_trl.demo.puzzle.countdown_reward",
     recipe="countdown",
-    start="steer_trl.countdown.model",
+    start="steer_trl.demo.start_model",
     start_steps=START_STEPS,
 )

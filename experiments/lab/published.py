@@ -15,11 +15,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from steer_trl import runlog
 from steer_trl.evaluation.benchmarks import ids_as_texts
 from steer_trl.evaluation.folders import Evaluation, Values, read_evaluations
 from steer_trl.evaluation.metrics import values_of_counts
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.monitoring import run_files
+from steer_trl.support.exceptions import InvalidValueError
 
 EVALUATIONS = "evaluations"
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -91,7 +91,7 @@ def read_counts(path: Path) -> dict[str, dict[str, Any]]:
     `run` has the seeds of the start model and of the training run. It is `None` if the file has no seeds.
     """
     try:
-        record = runlog.loads(path.read_bytes()) or {}
+        record = run_files.loads(path.read_bytes()) or {}
         run = (record["start"], record["seed"]) if "start" in record else None
         if not all(seed is None or isinstance(seed, int) for seed in run or ()):
             raise InvalidValueError(f"it must have whole numbers as start and seed, got {run}")

@@ -14,13 +14,13 @@ from pandas import DataFrame
 
 from experiments.lab.published import DIGITS
 from experiments.lab.runs import SAMPLES, START, TEST, Experiment
-from steer_trl import runlog
 from steer_trl.curves import series
-from steer_trl.diagnostics.keys.names import GENERATED_TOKENS
-from steer_trl.diagnostics.start import entropy_ends
 from steer_trl.evaluation import mean_and_interval
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, read_evaluations
 from steer_trl.evaluation.records import SUMMARY
+from steer_trl.monitoring import run_files
+from steer_trl.monitoring.key_names import GENERATED_TOKENS
+from steer_trl.monitoring.start import entropy_ends
 
 COLUMNS = {
     "accuracy T=1": ("t1", f"avg@{SAMPLES}"),
@@ -45,8 +45,8 @@ class Result:
     @cached_property
     def log(self) -> list[dict[str, Any]]:
         """All entries of the run's log."""
-        path = self.folder / runlog.LOGS / runlog.METRICS
-        return [entry for entry in runlog.lines(path) if entry is not None]
+        path = self.folder / run_files.LOGS / run_files.METRICS
+        return [entry for entry in run_files.lines(path) if entry is not None]
 
     @cached_property
     def test(self) -> dict[str, Evaluation]:

@@ -20,11 +20,11 @@ import yaml
 from tqdm.auto import tqdm
 
 from experiments.lab.task import Task
-from steer_trl import runlog
 from steer_trl.cli.recipe_files import load_recipe
-from steer_trl.diagnostics.keys.names import GENERATED_TOKENS
 from steer_trl.evaluation.records import SUMMARY
-from steer_trl.exceptions import CannotContinueError
+from steer_trl.monitoring import run_files
+from steer_trl.monitoring.key_names import GENERATED_TOKENS
+from steer_trl.support.exceptions import CannotContinueError
 
 START, PROBLEMS, TEST = "start", "problems", "_test"
 RECIPE, TEST_RECIPE, OUTPUT, COMMITS = "recipe.yaml", "test.yaml", "output.txt", "commits.txt"
@@ -229,7 +229,7 @@ def is_running(process: subprocess.Popen[bytes]) -> bool:
 def show(bar: Any, folder: Path, counted: str) -> None:
     """Show a run's progress and entropy in a progress bar. The bar's clock starts with the first step."""
     latest: dict[str, Any] = {}
-    for entry in runlog.lines(folder / runlog.LOGS / runlog.METRICS):
+    for entry in run_files.lines(folder / run_files.LOGS / run_files.METRICS):
         latest |= {key: value for key, value in (entry or {}).items() if value is not None}
     done = min(latest.get(counted, 0), bar.total or 0)
     if done and not bar.n:

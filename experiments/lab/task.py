@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from steer_trl.system import write_text_whole
+from steer_trl.support.system import write_text_whole
 
 SPLITS = ("train", "validation", "test")
 """The splits for training, for choosing (settings, a learning rate, when to stop), and for the final evaluation."""

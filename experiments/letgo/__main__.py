@@ -19,7 +19,7 @@ from experiments.letgo import published
 from experiments.letgo.plan import NAMED, PLAN, Job, Plan, block_jobs, pilot_jobs, read_plan, unit_name
 from experiments.letgo.rule import Pilot, Records
 from experiments.letgo.runs import Runs
-from steer_trl.exceptions import CannotContinueError, InvalidValueError
+from steer_trl.support.exceptions import CannotContinueError, InvalidValueError
 
 
 def pilot_records(plan: Plan, runs: Runs) -> Records:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.support.exceptions import InvalidValueError
 
 PLAN = Path(__file__).with_name("plan.yaml")
 BASELINE = "GRPO"

@@ -21,7 +21,7 @@ from experiments.letgo.plan import BASELINE, NAMED, Job
 from experiments.letgo.published import Record
 from experiments.letgo.starts import put
 from steer_trl.evaluation.folders import read_evaluations
-from steer_trl.exceptions import CannotContinueError
+from steer_trl.support.exceptions import CannotContinueError
 
 AT_EQUAL_STEPS = "_at_equal_steps"
 FIRST_ROLLOUT = ("generated_tokens", "reward", "completions/mean_length")

@@ -4,7 +4,7 @@
     experiments/starts/61.safetensors                     the weights, in float32
     experiments/starts/SHA256SUMS                         sha256sum --check SHA256SUMS
 
-A model was made by `python -m steer_trl.countdown.model --steps 500 --seed 61 --output_dir FOLDER`, and its weights
+A model was made by `python -m steer_trl.demo.start_model --steps 500 --seed 61 --output_dir FOLDER`, and its weights
 were added by `python -m experiments.letgo.starts FOLDER 61`.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from experiments.lab.runs import RECIPE, ROOT, START, Experiment
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.support.exceptions import InvalidValueError
 
 FOLDER = ROOT / "experiments/starts"
 SHARED = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")

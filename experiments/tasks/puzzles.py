@@ -12,8 +12,8 @@ from trl import SFTConfig, SFTTrainer
 
 from experiments.lab import Task
 from steer_trl.cli.parser import RecipeParser
-from steer_trl.countdown.model import BATCH_SIZE, StartArguments
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.demo.start_model import BATCH_SIZE, StartArguments
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 
 HELD_OUT = 400  # problems in the validation split, and as many in the test split
 Untrained = Callable[[int], tuple[Any, Any]]

@@ -14,12 +14,12 @@ from steer_trl.data.instructions import INSTRUCTIONS, PAPERS_WORDING, add_instru
 from steer_trl.data.reading import read_rows
 from steer_trl.data.schemas import check_prompts
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks, load_samplings
-from steer_trl.exceptions import InvalidValueError
 from steer_trl.options.base import list_option, option
 from steer_trl.rewards import MathReward
-from steer_trl.validation import did_you_mean
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.validation import did_you_mean
 
-# Names of settings whose strings may appear in a model card. `redact.py` leaves out all other strings.
+# Names of settings whose strings may appear in a model card. `support/redact.py` leaves out all other strings.
 PUBLIC_TEXTS = {
     *("dataset_name", "dataset_config", "dataset_split", "prompt_column", "answer_column", "answer_format"),
     # Users of the model need to know how the problems were worded in training.

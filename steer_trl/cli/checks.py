@@ -12,8 +12,8 @@ from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.rewards import MATH
 from steer_trl.options.base import find_changes
 from steer_trl.options.trl import LOSSES
+from steer_trl.support.validation import as_tuple, check_choice, check_interval, refuse
 from steer_trl.trainer.trl import has_loss
-from steer_trl.validation import as_tuple, check_choice, check_interval, refuse
 
 OF_MATH = ("reward_incorrect", "reward_timeout", "answer_column", "answer_format")
 OF_EVALUATION = ("eval_samplings", "eval_judge", "eval_instruction")

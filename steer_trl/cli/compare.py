@@ -16,15 +16,15 @@ from typing import Any
 
 from pandas import DataFrame
 
-from steer_trl import runlog
 from steer_trl.cli.errors import OneLineParser, say
 from steer_trl.cli.frontier import compare_frontiers
 from steer_trl.evaluation.comparison import Difference, explain_interval
 from steer_trl.evaluation.folders import compare_samplings, read_evaluations
 from steer_trl.evaluation.records import COMPLETIONS
-from steer_trl.exceptions import InvalidValueError
-from steer_trl.system import write_text_whole
-from steer_trl.validation import refuse
+from steer_trl.monitoring import run_files
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.system import write_text_whole
+from steer_trl.support.validation import refuse
 
 IN_TRAINING = "benchmarks"
 MEASURES = {
@@ -110,7 +110,7 @@ def find_file_complaints(path: Path, compared: Sequence[str]) -> list[str]:
 
 
 def _is_comparison(path: Path) -> bool:
-    found = runlog.loads(path.read_bytes()) if path.is_file() else None
+    found = run_files.loads(path.read_bytes()) if path.is_file() else None
     return found is not None and {"a", "b", "comparisons"} <= found.keys()
 
 

@@ -1,9 +1,9 @@
 """Prints a user's mistake as one line on stderr, `steer-trl train: error: ...`, and exits with code 2.
 
 If there are several mistakes, each is printed on a line of its own. Errors that this package raises on purpose
-(`exceptions.py`) are always printed this way. So are input errors that libraries raise before training begins, such as
-`ValueError` and `OSError`, and errors of the Hub, which a machine without network meets. Any other error is a crash
-and keeps its traceback. With `STEER_TRL_TRACEBACK=1`, every error keeps its traceback.
+(`support/exceptions.py`) are always printed this way. So are input errors that libraries raise before training begins,
+such as `ValueError` and `OSError`, and errors of the Hub, which a machine without network meets. Any other error is a
+crash and keeps its traceback. With `STEER_TRL_TRACEBACK=1`, every error keeps its traceback.
 """
 
 import os
@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 from safetensors import SafetensorError
 from tqdm import tqdm
 
-from steer_trl.exceptions import InvalidValueError, SteerError
-from steer_trl.hub.errors import is_from_hub
-from steer_trl.validation import did_you_mean
+from steer_trl.report.hub_errors import is_from_hub
+from steer_trl.support.exceptions import InvalidValueError, SteerError
+from steer_trl.support.validation import did_you_mean
 
 TRACEBACK = "STEER_TRL_TRACEBACK"
 NO_HUB = (

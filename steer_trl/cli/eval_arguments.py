@@ -16,7 +16,7 @@ from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.evaluation.sampling import Sampling, load_samplings
 from steer_trl.options.base import list_option, option
 from steer_trl.rewards import MathReward
-from steer_trl.validation import check_choice, check_interval, refuse
+from steer_trl.support.validation import check_choice, check_interval, refuse
 
 BATCH_SIZES = {"transformers": 32, "vllm": 4096}
 OF_VLLM = ("tensor_parallel_size", "max_model_length", "gpu_memory_utilization")

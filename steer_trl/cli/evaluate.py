@@ -24,8 +24,8 @@ from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, limit_greedy_samples,
 from steer_trl.evaluation.loop import evaluate
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.summary import summarize, table
-from steer_trl.exceptions import InvalidValueError
-from steer_trl.system import leave_group
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.system import leave_group
 
 USAGE = """steer-trl eval --model_name_or_path MODEL --output_dir FOLDER [--benchmarks NAME@SAMPLES] [--SETTING VALUE]
 

@@ -8,8 +8,8 @@ from pandas import DataFrame
 from steer_trl.evaluation.comparison import explain_interval
 from steer_trl.evaluation.frontier import Row, compare_best
 from steer_trl.evaluation.sweeps import read_sides
-from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import did_you_mean
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.validation import did_you_mean
 
 BEST = "best temperature"
 HEAD = "pass@k, each k at its best temperature, chosen on {chosen}; the mean over k is F"

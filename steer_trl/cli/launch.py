@@ -16,8 +16,8 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from steer_trl.cli.errors import INTERRUPTED, MISUSE, say
 from steer_trl.cli.recipe_files import find_engine_file, read_yaml
-from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import check_interval, refuse
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.validation import check_interval, refuse
 
 
 def read_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]:

@@ -8,8 +8,8 @@ from importlib.metadata import version
 from steer_trl.cli.errors import report_errors
 from steer_trl.cli.names import check_names
 from steer_trl.cli.recipe_files import set_environment, split_recipe
-from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import did_you_mean
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.validation import did_you_mean
 
 # Maps each command to the module whose `main` runs it, and to its description in the help.
 COMMANDS = {

@@ -13,9 +13,9 @@ from typing import Any
 from steer_trl.cli.recipe_files import RECIPES, find_engine_file, list_files, load_recipe
 from steer_trl.cli.setting_names import misspelt_complaints
 from steer_trl.data.sources import BENCHMARKS, SOURCES, file_complaints
-from steer_trl.hub.errors import is_from_hub
-from steer_trl.runlog import LOGS, find_checkpoints, find_run_files, loads
-from steer_trl.validation import did_you_mean, refuse
+from steer_trl.monitoring.run_files import LOGS, find_checkpoints, find_run_files, loads
+from steer_trl.report.hub_errors import is_from_hub
+from steer_trl.support.validation import did_you_mean, refuse
 
 HELP = ("-h", "--help", "--help-all")
 MODELS = ("config.json", "adapter_config.json")

@@ -16,7 +16,7 @@ from trl import TrlParser
 from steer_trl.cli.errors import OneLineParser
 from steer_trl.cli.names import BARE
 from steer_trl.cli.recipe_files import SENTENCE, load_recipe, set_environment, split_recipe
-from steer_trl.validation import refuse
+from steer_trl.support.validation import refuse
 
 ONE_OR_SEVERAL = ("report_to", "advantage_shaping")
 """Settings that take a string or a list. The parser of Transformers would accept only a string for them."""

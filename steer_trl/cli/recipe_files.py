@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 from steer_trl.cli.errors import OneLineParser
-from steer_trl.exceptions import InvalidValueError, NotThereError
-from steer_trl.validation import did_you_mean
+from steer_trl.support.exceptions import InvalidValueError, NotThereError
+from steer_trl.support.validation import did_you_mean
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 RECIPES = CONFIGS / "recipes"

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from steer_trl.cli.recipe_files import ENGINES, RECIPES, SENTENCE, find_file, list_files, load_recipe
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.support.exceptions import InvalidValueError
 
 HELP = """usage: steer-trl recipes [NAME]
 

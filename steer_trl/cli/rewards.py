@@ -8,9 +8,9 @@ from typing import Any
 
 from transformers.utils import DocstringParsingException, TypeHintParsingException, get_json_schema
 
-from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards import MathReward
-from steer_trl.validation import why_not_imported
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.validation import why_not_imported
 
 MATH = "math"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
-from steer_trl.validation import did_you_mean
+from steer_trl.support.validation import did_you_mean
 
 FILES = {
     "train": (

@@ -30,11 +30,11 @@ from steer_trl.cli.rewards import load_tools
 from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.options.base import ShapingConfig, find_changes
 from steer_trl.options.run import RunOptions, SamplingOptions
-from steer_trl.redact import select_public
 from steer_trl.shaping.checks import find_unread
 from steer_trl.shaping.methods import MethodOptions
-from steer_trl.system import leave_group
-from steer_trl.trainer.resume import last_complete_checkpoint
+from steer_trl.support.redact import select_public
+from steer_trl.support.system import leave_group
+from steer_trl.trainer.checkpoints.resume import last_complete_checkpoint
 
 USAGE = """steer-trl train [--config RECIPE] [--accelerate_config ENGINE] [--SETTING VALUE ...]
 

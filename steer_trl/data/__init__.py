@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from steer_trl.data.sources import SOURCES, Source
-from steer_trl.system import import_lazily
+from steer_trl.support.system import import_lazily
 
 if TYPE_CHECKING:
     from steer_trl.data.loader import load_math_dataset

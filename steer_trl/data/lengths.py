@@ -6,7 +6,7 @@ from typing import Any
 from datasets import Dataset
 from tqdm import tqdm
 
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.support.exceptions import InvalidValueError
 
 
 def drop_long_prompts(dataset: Dataset, tokenizer: Any, max_tokens: int, **chat_template_kwargs: Any) -> Dataset:

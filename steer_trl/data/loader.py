@@ -23,11 +23,11 @@ from steer_trl.data.instructions import INSTRUCTIONS, add_instruction
 from steer_trl.data.reading import read_rows
 from steer_trl.data.schemas import QUESTIONS, answer_columns, read_row
 from steer_trl.data.sources import SOURCES
-from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards import MathReward
 from steer_trl.rewards.answers import ANSWER_FORMATS
 from steer_trl.rewards.golds import NO_ANSWER, PROGRAM, PROOF
-from steer_trl.validation import check_choice, check_interval, did_you_mean, refuse
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.validation import check_choice, check_interval, did_you_mean, refuse
 
 FULL_WIDTH = {0xFF01 + i: 0x21 + i for i in range(94)}
 # A larger share of unreadable answers means that the answer column is wrong.

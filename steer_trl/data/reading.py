@@ -10,7 +10,7 @@ from datasets import Dataset, load_dataset
 from datasets.exceptions import DatasetsError
 
 from steer_trl.data.sources import FILE_BUILDERS, SOURCES, file_complaints
-from steer_trl.exceptions import InvalidValueError, NotThereError
+from steer_trl.support.exceptions import InvalidValueError, NotThereError
 
 LONG_NUMBER = re.compile(r"[\[:,]\s*-?(?=[\d.]{16})\d++(?:\.\d*+)?+\s*[,\]}\n]")
 HUB_PAGE = "https://huggingface.co/datasets/"

@@ -26,8 +26,8 @@ from datasets import Dataset
 
 from steer_trl.data.instructions import strip_instruction
 from steer_trl.data.templates import read_template
-from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards.answers import bare, boxed, has_box, text_of
+from steer_trl.support.exceptions import InvalidValueError
 
 QUESTIONS: tuple[str, ...] = ("prompt", "problem", "question", "Problem", "query", "messages")
 ANSWERS: tuple[str, ...] = (

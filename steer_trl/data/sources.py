@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from steer_trl.validation import did_you_mean
+from steer_trl.support.validation import did_you_mean
 
 FILE_BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
 

@@ -11,14 +11,13 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from steer_trl import runlog
 from steer_trl.curves import series
 from steer_trl.demo.folders import GRPO, HELD, LOW_TEMPERATURE, TEST
-from steer_trl.diagnostics.keys import names
 from steer_trl.evaluation.comparison import Difference, compare_values
 from steer_trl.evaluation.folders import compare_evaluations, read_evaluations
 from steer_trl.evaluation.records import COMPLETIONS
-from steer_trl.exceptions import CannotContinueError
+from steer_trl.monitoring import key_names, run_files
+from steer_trl.support.exceptions import CannotContinueError
 
 PAIRS = Path(__file__).parent / "pairs.jsonl"
 """Published results of `steer-trl demo` with other seeds. Each line is the `result.json` of one seed."""
@@ -48,9 +47,9 @@ class Result:
         """Maps the name of each run to the entries of its log."""
         logs = {}
         for name in (GRPO, HELD):
-            path = self.folder / name / runlog.LOGS / runlog.METRICS
-            logs[name] = [entry for entry in runlog.lines(path) if entry]
-            steps = [entry["step"] for entry in logs[name] if names.ENTROPY in entry]
+            path = self.folder / name / run_files.LOGS / run_files.METRICS
+            logs[name] = [entry for entry in run_files.lines(path) if entry]
+            steps = [entry["step"] for entry in logs[name] if key_names.ENTROPY in entry]
             if sorted(set(steps)) != steps:
                 raise CannotContinueError(
                     f"{path} holds the lines of several runs: its steps do not rise. Remove {self.folder}, and start "
@@ -61,7 +60,7 @@ class Result:
     @cached_property
     def rows(self) -> dict[str, Difference]:
         """Maps the name of each row of the table to the difference that the row shows."""
-        _, start = series(self.logs[HELD], names.START_ENTROPY)[-1]
+        _, start = series(self.logs[HELD], key_names.START_ENTROPY)[-1]
         of_grpo, of_held = (_relative_ends(self.logs[name], start) for name in (GRPO, HELD))
         rows = {ENTROPY: compare_values([of_grpo], [of_held])}
         grpo = read_evaluations(self.folder / GRPO / TEST)
@@ -80,7 +79,7 @@ class Result:
 
         Each row states how many of the published pairs of runs have the same verdict.
         """
-        pairs = [pair for pair in runlog.lines(PAIRS) if pair]
+        pairs = [pair for pair in run_files.lines(PAIRS) if pair]
         lines = [f"{'temperature 1; cold is 0.25':<36}{'GRPO':>6}{'held':>8}  difference"]
         for row, found in self.rows.items():
             same = sum(pair[row]["verdict"] == found.verdict for pair in pairs)
@@ -118,9 +117,9 @@ class Result:
 
     def _count_answers(self, name: str) -> dict[str, Counter[Answer]]:
         """Return a dict that maps each prompt to how often a model gave each answer at temperature 1."""
-        prompts = {row["id"]: row["prompt"] for row in runlog.lines(self.folder / "test.jsonl") if row}
+        prompts = {row["id"]: row["prompt"] for row in run_files.lines(self.folder / "test.jsonl") if row}
         found: dict[str, Counter[Answer]] = {}
-        for entry in runlog.lines(self.folder / name / TEST / "t1" / COMPLETIONS):
+        for entry in run_files.lines(self.folder / name / TEST / "t1" / COMPLETIONS):
             if entry:
                 answer = entry["completion"], entry["correct"]
                 found.setdefault(prompts[entry["id"]], Counter())[answer] += 1
@@ -129,7 +128,7 @@ class Result:
 
 def _relative_ends(log: list[dict[str, Any]], start: float) -> list[float]:
     """Return the entropies of a run's last steps, each divided by `start`."""
-    entropies = [value for _, value in series(log, names.ENTROPY)]
+    entropies = [value for _, value in series(log, key_names.ENTROPY)]
     return [entropy / start for entropy in entropies[-LAST_STEPS:]]
 
 

@@ -22,13 +22,13 @@ from unittest.mock import patch
 from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
-from steer_trl import runlog
-from steer_trl.countdown.task import SPLITS, START_STEPS, problems
 from steer_trl.demo.folders import GRPO, HELD, LOW_TEMPERATURE, START, TEST, UNFINISHED_START
-from steer_trl.diagnostics.keys.names import ENTROPY, GENERATED_TOKENS
+from steer_trl.demo.puzzle import SPLITS, START_STEPS, problems
 from steer_trl.evaluation.records import SUMMARY
-from steer_trl.exceptions import CannotContinueError
-from steer_trl.system import write_text_whole
+from steer_trl.monitoring import run_files
+from steer_trl.monitoring.key_names import ENTROPY, GENERATED_TOKENS
+from steer_trl.support.exceptions import CannotContinueError
+from steer_trl.support.system import write_text_whole
 
 SHIPPED = Path(__file__).parent / "start"
 """The folder of the model that runs with seed 0 start from. It also holds the model's evaluation.
@@ -171,9 +171,9 @@ def show(bar: Any, folder: Path, counted: str) -> None:
 
     The bar's timer starts at the first logged step.
     """
-    log = folder / runlog.LOGS / runlog.METRICS
+    log = folder / run_files.LOGS / run_files.METRICS
     lines = log.read_bytes().splitlines() if log.exists() else []
-    entries = (runlog.loads(line) or {} for line in reversed(lines))
+    entries = (run_files.loads(line) or {} for line in reversed(lines))
     entry = next((entry for entry in entries if counted in entry and ENTROPY in entry), None)
     if entry is None:
         return

@@ -16,9 +16,9 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from steer_trl.cli import evaluate, train
-from steer_trl.countdown.model import supervised_start
-from steer_trl.countdown.task import START_STEPS
 from steer_trl.demo.folders import START, TEST, UNFINISHED_START
+from steer_trl.demo.puzzle import START_STEPS
+from steer_trl.demo.start_model import supervised_start
 
 
 def make_start(folder: str, seed: int, steps: int = START_STEPS) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import Shaper
-from steer_trl.validation import check_interval
+from steer_trl.support.validation import check_interval
 
 
 def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from steer_trl.entropy.start import ENOUGH_GROUPS
-from steer_trl.validation import is_within, read_from_state
+from steer_trl.support.validation import is_within, read_from_state
 
 
 class RecentEntropies:

@@ -19,7 +19,7 @@ from steer_trl.entropy.pi_law import PILaw
 from steer_trl.entropy.recent import RecentEntropies
 from steer_trl.entropy.start import ENOUGH_GROUPS
 from steer_trl.entropy.target import RELEASE_AFTER, TargetPath
-from steer_trl.validation import is_within, read_from_state
+from steer_trl.support.validation import is_within, read_from_state
 
 REACH = 0.1
 """The relative distance from the target within which the entropy counts as held."""

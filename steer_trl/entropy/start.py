@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from steer_trl.options.base import ShapingConfig
-from steer_trl.validation import is_within, read_from_state
+from steer_trl.support.validation import is_within, read_from_state
 
 FIRST_ROLLOUTS = 4
 ENOUGH_GROUPS = 32

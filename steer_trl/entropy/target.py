@@ -9,7 +9,7 @@ learning rate spends. At the end it is let go, so that single tries become as go
 
 from typing import Any, NamedTuple
 
-from steer_trl.validation import is_within, read_from_state
+from steer_trl.support.validation import is_within, read_from_state
 
 RELEASE_AFTER = 0.6
 """The share of the learning after which the target falls, unless `hold_entropy_until` is set."""

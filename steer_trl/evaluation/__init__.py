@@ -7,7 +7,7 @@ checkpoint. No existing evaluation harness does both, so this package has an eva
 
 from typing import TYPE_CHECKING
 
-from steer_trl.system import import_lazily
+from steer_trl.support.system import import_lazily
 
 if TYPE_CHECKING:
     from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, Benchmark, load_benchmarks

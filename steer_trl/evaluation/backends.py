@@ -21,8 +21,8 @@ from transformers.utils import CONFIG_NAME
 
 from steer_trl.data.lengths import check_tokenizer
 from steer_trl.evaluation.sampling import Completion, Prompt, Sampling
-from steer_trl.exceptions import InvalidValueError
-from steer_trl.randomness import keep_random_state
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.randomness import keep_random_state
 
 
 class TransformersGenerator:

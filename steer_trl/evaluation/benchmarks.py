@@ -19,8 +19,8 @@ from steer_trl.data.reading import read_rows
 from steer_trl.data.schemas import check_prompts
 from steer_trl.data.sources import FILE_BUILDERS, file_complaints
 from steer_trl.evaluation.sampling import Sampling
-from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import refuse
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.validation import refuse
 
 logger = logging.getLogger(__name__)
 

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # scipy.stats would take a second to import.
 
-from steer_trl.validation import refuse
+from steer_trl.support.validation import refuse
 
 LEVEL = 0.95
 # A standard error that is at most this share of the difference counts as a rounding error.

@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from steer_trl import runlog
 from steer_trl.evaluation.comparison import Difference, compare_values
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY, flatten_settings, read_judged, read_mapping
 from steer_trl.evaluation.summary import measure_problems
-from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import refuse
+from steer_trl.monitoring import run_files
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.validation import refuse
 
 Values = dict[str, dict[str, dict[str, float]]]
 """The value of each metric for each problem, nested by benchmark, metric and problem id."""
@@ -47,7 +47,7 @@ class Evaluation:
 
 def _read_values(folder: Path) -> Values:
     try:
-        judged = [read_judged(entry) for entry in runlog.lines(folder / COMPLETIONS)]
+        judged = [read_judged(entry) for entry in run_files.lines(folder / COMPLETIONS)]
         judged.sort(key=lambda one: one.batch)
         samples: dict[str, Counter[str]] = {}
         for one in judged:

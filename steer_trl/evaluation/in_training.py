@@ -12,7 +12,7 @@ from steer_trl.evaluation.records import Judged, Records
 from steer_trl.evaluation.sampling import Generator, Sampling, find_name_complaints
 from steer_trl.evaluation.summary import flatten, join_names, summarize
 from steer_trl.rewards import MathReward
-from steer_trl.validation import refuse
+from steer_trl.support.validation import refuse
 
 
 class BenchmarkEvaluation:

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards import MathReward
 from steer_trl.rewards.math_reward import Verdict
+from steer_trl.support.exceptions import InvalidValueError
 
 Judge = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[Verdict]]
 """Returns a verdict for each completion, given the completions and the data-set row of each."""

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.support.exceptions import InvalidValueError
 
 TAUS = (0.25, 0.5, 0.75)
 

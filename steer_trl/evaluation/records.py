@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from steer_trl import runlog
-from steer_trl.exceptions import InvalidValueError
-from steer_trl.system import write_text_whole
+from steer_trl.monitoring import run_files
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.system import write_text_whole
 
 logger = logging.getLogger(__name__)
 
@@ -70,8 +70,8 @@ def read_judged(entry: Mapping[str, Any] | None) -> Judged:
         if name not in entry or type(entry[name]) not in types:
             kinds = " or ".join(one.__name__ for one in types)
             raise InvalidValueError(f"{name} must be {kinds}, got {str(entry.get(name))[:60]!r}")
-        if types == (int,) and not 0 <= entry[name] < runlog.LARGEST:
-            raise InvalidValueError(f"{name} must be in [0, {runlog.LARGEST:g}), got {str(entry[name])[:60]}")
+        if types == (int,) and not 0 <= entry[name] < run_files.LARGEST:
+            raise InvalidValueError(f"{name} must be in [0, {run_files.LARGEST:g}), got {str(entry[name])[:60]}")
     if unknown := entry.keys() - TYPES.keys():
         raise InvalidValueError(f"unknown field {min(unknown)!r}")
     return Judged(**entry)
@@ -79,7 +79,7 @@ def read_judged(entry: Mapping[str, Any] | None) -> Judged:
 
 def read_mapping(path: Path) -> dict[str, Any]:
     """Return the mapping in a JSON file. Raises `ValueError` with the file's name if it holds anything else."""
-    found = runlog.loads(path.read_bytes())
+    found = run_files.loads(path.read_bytes())
     if found is None:
         raise InvalidValueError(f"{str(path)!r} cannot be read as a mapping in JSON")
     return found
@@ -113,7 +113,7 @@ class Records:
         """Return the complete batches by their number, and remove incomplete batches from the file."""
         if not self._path.exists():
             return {}
-        entries = list(runlog.lines(self._path))
+        entries = list(run_files.lines(self._path))
         batches: dict[int, list[Judged]] = {}
         for number, entry in enumerate(entries):
             try:

@@ -7,8 +7,8 @@ from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
-from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import check_interval, did_you_mean, is_number, refuse
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.validation import check_interval, did_you_mean, is_number, refuse
 
 RANGES = {"temperature": "[0, inf)", "top_p": "(0, 1]"}
 RANGES |= {"top_k": "[0, inf)", "max_tokens": "[1, inf)", "seed": "[0, inf)"}

@@ -12,8 +12,8 @@ import numpy as np
 
 from steer_trl.evaluation.folders import Evaluation, comparison_complaints, read_evaluations
 from steer_trl.evaluation.frontier import Sides, Sweep
-from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import is_within, refuse
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.validation import is_within, refuse
 
 OF_THE_MODEL = ("model_name_or_path", "model_revision", "model_files", "step")
 VARIES = ("temperature", "seed")

@@ -8,7 +8,7 @@ from trl import GRPOConfig
 
 from steer_trl.options.needs import describe_needs, is_met
 from steer_trl.options.trl import INTERVALS
-from steer_trl.validation import as_tuple, check_choice, check_choices, check_interval, is_number
+from steer_trl.support.validation import as_tuple, check_choice, check_choices, check_interval, is_number
 
 Config = TypeVar("Config")
 

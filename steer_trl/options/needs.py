@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from steer_trl.options.trl import LOSSES
-from steer_trl.validation import is_within
+from steer_trl.support.validation import is_within
 
 UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
 """Settings that switch TRL's clipping off, because they allow importance ratios between 0 and a billion."""

@@ -1,4 +1,4 @@
-"""Writes a page about one or several runs, from the files in their folders.
+"""Writes a page about one or several runs, and the model cards, from the files in a run's folder.
 
 The command is `steer-trl report RUN [RUN ...]`. In Python:
 

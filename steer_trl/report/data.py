@@ -5,8 +5,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from steer_trl import runlog
-from steer_trl.diagnostics.keys import PANELS, Key, Panel, names
+from steer_trl.monitoring import key_names, run_files
+from steer_trl.monitoring.keys import PANELS, Key, Panel
 from steer_trl.report.entropy import describe_entropy
 from steer_trl.report.evaluations import Evaluations, compare_runs, draw_frontiers, find_evaluations
 from steer_trl.report.read import Run, is_finite_number, shorten
@@ -29,9 +29,9 @@ def page_data(runs: Sequence[Run]) -> dict[str, Any]:
         "frontiers": draw_frontiers(evaluations),
         "panels": [_describe_panel(panel, keys) for panel in PANELS],
         "keys": keys,
-        "names": {name: key for name, key in vars(names).items() if name.isupper()},
+        "names": {name: key for name, key in vars(key_names).items() if name.isupper()},
     }
-    return runlog.as_json(data)
+    return run_files.as_json(data)
 
 
 def _describe_run(run: Run, evaluations: Evaluations, num_runs: int) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _describe_run(run: Run, evaluations: Evaluations, num_runs: int) -> dict[str
         "entropy": describe_entropy(run),
         "curves": _thin_curves(run),
         "intervals": evaluations.intervals,
-        "alarms": [alarm | {"step": runlog.step_of(alarm)} for alarm in run.alarms],
+        "alarms": [alarm | {"step": run_files.step_of(alarm)} for alarm in run.alarms],
         "token_steps": select_token_steps(run, num_runs),
         "code": about.get("code", {}),
         "notes": run.notes,
@@ -75,7 +75,7 @@ def find_budget(run: Run) -> dict[str, Any] | None:
     It is the budget with the largest `used / size`. Both are in the budget's `unit`.
     """
     settings = run.settings
-    tokens = max(run.curves.get(names.GENERATED_TOKENS, {}).values(), default=0.0)
+    tokens = max(run.curves.get(key_names.GENERATED_TOKENS, {}).values(), default=0.0)
     budgets: list[dict[str, Any]] = [{"unit": "tokens", "used": tokens, "size": settings.get("max_generated_tokens")}]
     max_steps = settings.get("max_steps", 1)
     if not is_finite_number(max_steps) or max_steps > 0:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from steer_trl.diagnostics.keys import names
-from steer_trl.diagnostics.release import find_release
-from steer_trl.diagnostics.start import start_entropy
+from steer_trl.monitoring import key_names
+from steer_trl.monitoring.release import find_release
+from steer_trl.monitoring.start import start_entropy
 from steer_trl.report.read import Run
 
 BAND = 0.1
@@ -27,14 +27,14 @@ def describe_entropy(run: Run) -> dict[str, Any] | None:
     The description has the `key` of the entropy in the log, its initial value `start` and its `target` while it was
     held, both in nats per token, the boolean `is_held`, and a `phrase` for the page.
     """
-    key = next((name for name in names.ENTROPIES if name in run.curves), None)
+    key = next((name for name in key_names.ENTROPIES if name in run.curves), None)
     if key is None:
         return None
     entropies = sorted(run.curves[key].items())
     values = [value for _, value in entropies]
-    release = find_release(sorted(run.curves.get(names.HELD_TARGET, {}).items()))
+    release = find_release(sorted(run.curves.get(key_names.HELD_TARGET, {}).items()))
     start = _find_start(run)
-    target = _last_value(run, names.HELD_TARGET) if release is None else release.level
+    target = _last_value(run, key_names.HELD_TARGET) if release is None else release.level
     is_held = False
     if not target:
         end = mean_of_end(values)
@@ -44,7 +44,7 @@ def describe_entropy(run: Run) -> dict[str, Any] | None:
         if run.settings.get("hold_entropy") is not None:
             phrase += ", not held: its level is not known yet"
     elif release is None:
-        reference = _last_value(run, names.HELD_REFERENCE) or target
+        reference = _last_value(run, key_names.HELD_REFERENCE) or target
         is_held, phrase = _compare_with_target(values, target, reference, "at the end")
     else:
         held = [value for step, value in entropies if step <= release.step] or values[:1]
@@ -92,7 +92,7 @@ def mean_of_end(values: Sequence[float]) -> float:
 
 
 def _find_start(run: Run) -> float:
-    needed = (names.START_ENTROPY, *names.ENTROPIES, names.CLIPPED_RATIO)
+    needed = (key_names.START_ENTROPY, *key_names.ENTROPIES, key_names.CLIPPED_RATIO)
     keys = [key for key in needed if key in run.curves]
     steps = sorted({step for key in keys for step in run.curves[key]})
     return start_entropy({key: run.curves[key].get(step) for key in keys} for step in steps) or 0.0

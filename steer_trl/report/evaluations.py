@@ -13,14 +13,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from steer_trl import runlog
 from steer_trl.evaluation.comparison import Difference
 from steer_trl.evaluation.folders import Evaluation, compare_samplings, read_evaluations
 from steer_trl.evaluation.records import COMPLETIONS, SUMMARY
 from steer_trl.evaluation.summary import flatten
 from steer_trl.evaluation.sweeps import group_sweeps
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.monitoring import run_files
 from steer_trl.report.read import Run, is_finite_number, shorten
+from steer_trl.support.exceptions import InvalidValueError
 
 IN_TRAINING = "benchmarks"
 MEASURE = re.compile(r"(pass|avg|distinct|maj)@(\d+)")
@@ -50,7 +50,7 @@ def find_evaluations(run: Run) -> Evaluations:
     """Find the evaluations of a run. For each evaluation that cannot be read, a note is added to the run."""
     evaluations = Evaluations()
     inside = _list_folders(run.folder)
-    folders = {path.name: path for path in inside if not path.name.startswith(runlog.CHECKPOINT)}
+    folders = {path.name: path for path in inside if not path.name.startswith(run_files.CHECKPOINT)}
     in_training = folders.pop(IN_TRAINING, run.folder / IN_TRAINING)
     for step, path in sorted(_find_steps(in_training)):
         for key, mean, half_width in _read_summaries(path):
@@ -84,7 +84,7 @@ def _read_summaries(folder: Path) -> Iterator[tuple[str, float, float]]:
     """
     for path in [folder, *_list_folders(folder)]:
         try:
-            summary = runlog.loads((path / SUMMARY).read_bytes()) or {}
+            summary = run_files.loads((path / SUMMARY).read_bytes()) or {}
             pairs = flatten(summary, "" if path == folder else path.name)
             for key, (mean, half) in pairs.items():
                 if is_finite_number(mean) and (half is None or is_finite_number(half)):

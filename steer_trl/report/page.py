@@ -16,8 +16,8 @@ from pathlib import Path
 
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
-from steer_trl.system import write_text_whole
-from steer_trl.validation import refuse
+from steer_trl.support.system import write_text_whole
+from steer_trl.support.validation import refuse
 
 DOCTYPE = b"<!DOCTYPE html>"
 STYLES = ("vendor/uPlot.min.css", "page.css")

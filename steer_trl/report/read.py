@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from steer_trl import runlog
-from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import is_number, keep_valid
+from steer_trl.monitoring import run_files
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.validation import is_number, keep_valid
 
 STATE = "trainer_state.json"
 FIELDS_OF_STATE = {
     "log_history": lambda value: isinstance(value, list) and all(isinstance(entry, dict) for entry in value),
-    "max_steps": runlog.is_count,
+    "max_steps": run_files.is_count,
 }
 """The fields of a trainer state that are read, each with the test of its value."""
 
@@ -81,23 +81,23 @@ def _find_folders(path: Path) -> list[Path]:
     inside = sorted(one for one in path.iterdir() if one.is_dir() and _has_log(one))
     if not inside:
         raise NoRun(
-            f"{path} has no log: it contains neither {runlog.LOGS}/{runlog.METRICS} nor {STATE}, and no folder in it "
-            "does. Give the output_dir of a run that has logged something."
+            f"{path} has no log: it contains neither {run_files.LOGS}/{run_files.METRICS} nor {STATE}, and no folder "
+            "in it does. Give the output_dir of a run that has logged something."
         )
     return inside
 
 
 def read_run(folder: Path, name: str) -> Run:
     """Read the run in one folder. Raises [`NoRun`] if the log contains no numbers."""
-    logs = folder / runlog.LOGS
+    logs = folder / run_files.LOGS
     notes: list[str] = []
-    run = Run(name, folder, runlog.read_description(logs, notes), notes=notes)
-    entries = _read_lines(logs / runlog.METRICS, run)
-    first_step = min(map(runlog.step_of, entries), default=math.inf)
+    run = Run(name, folder, run_files.read_description(logs, notes), notes=notes)
+    entries = _read_lines(logs / run_files.METRICS, run)
+    first_step = min(map(run_files.step_of, entries), default=math.inf)
     state, state_path = _read_state(folder, run)
-    earlier = [entry for entry in state.get("log_history", []) if runlog.step_of(entry) < first_step]
+    earlier = [entry for entry in state.get("log_history", []) if run_files.step_of(entry) < first_step]
     if earlier:
-        run.notes.append(f"The log up to step {runlog.step_of(earlier[-1])} comes from {state_path}.")
+        run.notes.append(f"The log up to step {run_files.step_of(earlier[-1])} comes from {state_path}.")
     for entry in [*earlier, *entries]:
         _add_entry(run, entry)
     if not run.curves:
@@ -106,8 +106,8 @@ def read_run(folder: Path, name: str) -> Run:
             f"{folder} has a log without a single number. Was the run shorter than its logging_steps?{remarks}"
         )
     run.max_steps = run.description.get("max_steps", state.get("max_steps")) or None
-    run.alarms = _read_lines(logs / runlog.ALARMS, run)
-    run.token_steps = runlog.token_files(logs)
+    run.alarms = _read_lines(logs / run_files.ALARMS, run)
+    run.token_steps = run_files.token_files(logs)
     return run
 
 
@@ -125,19 +125,19 @@ def shorten(text: str, longest: int = 300) -> str:
 
 
 def _has_log(folder: Path) -> bool:
-    return (folder / runlog.LOGS / runlog.METRICS).is_file() or bool(_find_states(folder))
+    return (folder / run_files.LOGS / run_files.METRICS).is_file() or bool(_find_states(folder))
 
 
 def _find_states(folder: Path) -> list[Path]:
     """Return the paths of the trainer states in a folder and in its checkpoints, the latest first."""
-    return [path for one in [folder, *runlog.find_checkpoints(folder)] if (path := one / STATE).is_file()]
+    return [path for one in [folder, *run_files.find_checkpoints(folder)] if (path := one / STATE).is_file()]
 
 
 def _read_state(folder: Path, run: Run) -> tuple[dict[str, Any], str]:
     """Return the latest trainer state that can be read, and its path within the folder."""
     for path in _find_states(folder):
         within = str(path.relative_to(folder))
-        if (state := runlog.loads(path.read_bytes())) is not None:
+        if (state := run_files.loads(path.read_bytes())) is not None:
             return keep_valid(state, FIELDS_OF_STATE, within, run.notes), within
         run.notes.append(f"{within} could not be read.")
     return {}, ""
@@ -145,14 +145,14 @@ def _read_state(folder: Path, run: Run) -> tuple[dict[str, Any], str]:
 
 def _read_lines(path: Path, run: Run) -> list[dict[str, Any]]:
     """Return the entries of a JSONL file. If lines cannot be read, their number is noted in the run."""
-    found = list(runlog.lines(path))
+    found = list(run_files.lines(path))
     if unread := found.count(None):
         run.notes.append(f"{unread} line(s) of {path.name} could not be read.")
     return [entry for entry in found if entry is not None]
 
 
 def _add_entry(run: Run, entry: dict[str, Any]) -> None:
-    step = runlog.step_of(entry)
+    step = run_files.step_of(entry)
     numbers = {key: float(value) for key, value in entry.items() if key != "step" and is_finite_number(value)}
     run.last_step = max(run.last_step, step)
     run.epoch = max(run.epoch, numbers.pop("epoch", 0.0))

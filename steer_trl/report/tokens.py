@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from steer_trl import runlog
+from steer_trl.monitoring import run_files
 from steer_trl.report.read import Run, is_finite_number, shorten
 
 MOST_STEPS = 20
@@ -59,7 +59,7 @@ def _read_groups(path: Path) -> tuple[list[dict[str, Any]], bool, int]:
     groups: dict[str, dict[str, Any]] = {}
     size = 0
     unread = 0
-    for line in runlog.lines(path):
+    for line in run_files.lines(path):
         try:
             completion = _read_completion(line or {})
         except (LookupError, TypeError, ValueError, AttributeError):

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from steer_trl.exceptions import CannotContinueError
 from steer_trl.rewards.answers import ANSWER_FORMATS, after_thought, bare, text_of
 from steer_trl.rewards.golds import NO_ANSWER, TOO_LONG, find_fault
 from steer_trl.rewards.judge import Judgement, judge
 from steer_trl.rewards.workers import Workers, default_num_workers
-from steer_trl.validation import check_choice, check_interval, is_number, refuse
+from steer_trl.support.exceptions import CannotContinueError
+from steer_trl.support.validation import check_choice, check_interval, is_number, refuse
 
 METRIC_KEYS = ("math_reward/timed_out", "math_reward/unanswered")
 

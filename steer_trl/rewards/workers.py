@@ -28,7 +28,7 @@ from typing import Any
 from loky.backend.context import get_context
 from pebble import ProcessExpired, ProcessPool
 
-from steer_trl.exceptions import CannotContinueError
+from steer_trl.support.exceptions import CannotContinueError
 
 # The lowest and the highest limit on the address space of a worker, in bytes.
 MEMORY_LIMITS = 2**29, 2**32

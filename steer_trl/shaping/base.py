@@ -20,10 +20,10 @@ import yaml
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.functional.order_statistics import Reduce
 from steer_trl.options.base import ShapingConfig, settings_of
 from steer_trl.options.needs import Need
 from steer_trl.shaping.batch import Rollout, TokenBatch
+from steer_trl.shaping.order_statistics import Reduce
 
 Options = TypeVar("Options", bound=ShapingConfig)
 

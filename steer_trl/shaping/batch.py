@@ -9,7 +9,7 @@ from jaxtyping import Float, Float32, Shaped
 from torch import Tensor
 from torch.nn.functional import pad
 
-from steer_trl.functional import entropy_change
+from steer_trl.shaping.sensitivity import entropy_change
 
 
 def mean_of_tokens(values: Float[Tensor, "B T"], mask: Shaped[Tensor, "B T"]) -> Float32[Tensor, "B"]:

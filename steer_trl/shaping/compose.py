@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steer_trl.functional.order_statistics import Reduce
 from steer_trl.shaping.base import BATCH_HOOKS, ROLLOUT_HOOKS, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
+from steer_trl.shaping.order_statistics import Reduce
 
 Shapers = Mapping[str, Shaper]
 

@@ -15,7 +15,7 @@ from transformers.trainer_utils import EvalLoopOutput
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.evaluation.backends import cut_at_eos, generation_settings
 from steer_trl.evaluation.sampling import Completion, Prompt, Sampling
-from steer_trl.randomness import keep_random_state
+from steer_trl.support.randomness import keep_random_state
 from steer_trl.trainer.trl import GRPOTrainer, draw, tokenizer_of
 
 

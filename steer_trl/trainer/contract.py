@@ -15,7 +15,7 @@ from transformers import GenerationMixin, Trainer, modeling_utils
 from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 from trl import GRPOTrainer
 
-from steer_trl.exceptions import IncompatibleVersionError
+from steer_trl.support.exceptions import IncompatibleVersionError
 
 logger = logging.getLogger(__name__)
 

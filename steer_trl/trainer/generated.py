@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from steer_trl.trainer.checkpoint import PROGRESS, WHOLE
+from steer_trl.support.validation import is_within, read_from_state
+from steer_trl.trainer.checkpoints.checkpoint import PROGRESS, WHOLE
+from steer_trl.trainer.checkpoints.saved import STATE_FILE, name_file, read_state
 from steer_trl.trainer.ranks import read_on_main
-from steer_trl.trainer.saved import STATE_FILE, name_file, read_state
 from steer_trl.trainer.trl import GRPOTrainer, count_written, log_total, micro_batches_done, steps_per_rollout
-from steer_trl.validation import is_within, read_from_state
 
 
 class GeneratedTokens(TrainerCallback):

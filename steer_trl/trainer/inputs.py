@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from steer_trl.options.trl import CLIPPED_LOSSES
-from steer_trl.randomness import draw_uniform
 from steer_trl.shaping import TokenBatch
 from steer_trl.shaping.batch import mean_of_tokens
+from steer_trl.support.randomness import draw_uniform
 from steer_trl.trainer.trl import GRPOTrainer, micro_batches_done, micro_batches_of_step, steps_per_rollout
 
 # Columns that `rollout.py` adds to the dictionary. TRL shuffles and splits them together with its own columns.

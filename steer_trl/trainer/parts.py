@@ -5,38 +5,38 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from steer_trl.callbacks.alarms import Alarms
-from steer_trl.callbacks.remarks import remark_other_policies, truncation
-from steer_trl.callbacks.run_log import RunLog, is_at_its_end
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.diagnostics.learning_rules import IS_TRUNCATED, ON_ROLLOUTS
-from steer_trl.diagnostics.watch import Watch
 from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.entropy.start import StartEntropy, first_rollouts
 from steer_trl.evaluation import BenchmarkEvaluation
+from steer_trl.monitoring.alarms import Alarms
+from steer_trl.monitoring.learning_rules import IS_TRUNCATED, ON_ROLLOUTS
+from steer_trl.monitoring.run_log import RunLog, is_at_its_end
+from steer_trl.monitoring.sampling_warnings import remark_other_policies, truncation
+from steer_trl.monitoring.watch import Watch
 from steer_trl.shaping import make_shapers, reads_rollouts
 from steer_trl.shaping.base import ROLLOUT_HOOKS
 from steer_trl.trainer.benchmarks import BenchmarkRuns
-from steer_trl.trainer.callbacks.cards import ModelCards
-from steer_trl.trainer.callbacks.terminal import show_lines
-from steer_trl.trainer.checkpoint import Checkpoints
+from steer_trl.trainer.cards import ModelCards
+from steer_trl.trainer.checkpoints.checkpoint import Checkpoints
 from steer_trl.trainer.checks.preflight import check_compiled, check_correctness_of, check_tokenizer_of
+from steer_trl.trainer.checks.sampled import SampledAsScored
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.checks.updates import UpdateWatch, check_trainable
 from steer_trl.trainer.contract import check_attributes
 from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.forward.decision import Padding
+from steer_trl.trainer.forward.ordering import Ordering
+from steer_trl.trainer.forward.passes import Passes
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.generation.switch import Generation
 from steer_trl.trainer.held_run import HeldRun
 from steer_trl.trainer.log.step_means import StepMeans
-from steer_trl.trainer.ordering import Ordering
-from steer_trl.trainer.passes import Passes
+from steer_trl.trainer.log.terminal import show_lines
+from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.rollout import RolloutShaping
-from steer_trl.trainer.sampled import SampledAsScored
 from steer_trl.trainer.sampling.resample import Resampling
 from steer_trl.trainer.step import OptimizerStep
-from steer_trl.trainer.tokens.samples import TokenLog
 from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, forget_rollout
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list, gather_object
 
-from steer_trl.exceptions import CannotContinueError
+from steer_trl.support.exceptions import CannotContinueError
 
 
 @contextmanager

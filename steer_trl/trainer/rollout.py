@@ -22,15 +22,15 @@ from trl.trainer.utils import pad
 
 from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.entropy.start import StartEntropy
-from steer_trl.randomness import keep_random_state
 from steer_trl.shaping import Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
+from steer_trl.support.randomness import keep_random_state
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.correctness import CorrectnessRemarks
+from steer_trl.trainer.forward.passes import Passes, ask_entropies
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
-from steer_trl.trainer.passes import Passes, ask_entropies
 from steer_trl.trainer.trl import (
     FORWARD_ARGUMENTS,
     GRPOTrainer,

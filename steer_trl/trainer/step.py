@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from steer_trl.entropy.hold import HoldEntropy
-from steer_trl.functional.order_statistics import all_ranks, this_process
 from steer_trl.shaping import (
     Shaper,
     TokenBatch,
@@ -27,12 +26,13 @@ from steer_trl.shaping import (
     reads_sensitivities,
     shape_batch,
 )
+from steer_trl.shaping.order_statistics import all_ranks, this_process
 from steer_trl.trainer.checks.tripwire import Tripwire
+from steer_trl.trainer.forward.passes import Passes, ask_entropies
 from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, read_score, token_batch
 from steer_trl.trainer.log.step_log import StepLog
-from steer_trl.trainer.passes import Passes, ask_entropies
+from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.rollout import RolloutShaping
-from steer_trl.trainer.tokens.samples import TokenLog
 from steer_trl.trainer.trl import (
     GRPOTrainer,
     intercept,

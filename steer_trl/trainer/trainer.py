@@ -5,15 +5,13 @@ The methods are in the order in which TRL calls them. They call the parts in `se
     1  a rollout is generated        generation/     writes completions, without ended rows and repeated prompts
                                      sampling/       replaces groups without a learning signal by other prompts' groups
                                      rollout.py      applies methods that compare the completions of a prompt
-    2  a micro-batch is trained on   ordering.py     brings a prompt's completions together, and gives ranks equal work
-                                     passes.py       reads the forward pass, with what subclasses make of it
-                                     forward/        runs the forward pass, without padding
+    2  a micro-batch is trained on   forward/        orders rows, runs the forward pass without padding, and reads it
                                      inputs.py       converts TRL's dictionary to a `TokenBatch`
                                      step.py         computes the step's statistics and shaped advantages, and logs
-                                     tokens/         exports single tokens every few steps
-    3  a checkpoint                  checkpoint.py
+                                     log/            logs steps, and exports single tokens every few steps
+    3  a checkpoint                  checkpoints/
     4  an evaluation                 benchmarks.py
-    5  the Hub                       ../hub/
+    5  the Hub                       ../report/
 
 The main idea is in stage 2. TRL's loss first runs the model's forward pass. Then it reads `inputs["advantages"]`,
 which may have one value for each token. So the loss is given a copy of its inputs. As soon as the forward pass has
@@ -41,12 +39,12 @@ from trl.trainer.utils import get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.hub.push import catch_push_errors
+from steer_trl.report.push import catch_push_errors
+from steer_trl.trainer.checkpoints.full_disk import explain_full_disk
+from steer_trl.trainer.checkpoints.resume import starting_point
 from steer_trl.trainer.checks.preflight import check_benchmarks, check_trainer_arguments
-from steer_trl.trainer.full_disk import explain_full_disk
 from steer_trl.trainer.log.groups import log_groups
 from steer_trl.trainer.parts import Shaping
-from steer_trl.trainer.resume import starting_point
 from steer_trl.trainer.trl import FORWARD_ARGUMENTS, EvalDataset, GRPOTrainer, RewardFunc, intercept
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from support import ENVIRONMENT, SMOKE
 from support.processes import run
 from support.runs import save_tiny_model
 
-from steer_trl import runlog
+from steer_trl.monitoring import run_files
 
 for package in ("trackio", "wandb"):
     pytest.importorskip(package, reason=f"{package} is not here: pip install 'steer_trl[trackers]'")
@@ -28,7 +28,7 @@ def test_every_tracker_gets_every_step(tmp_path, monkeypatch):
     recipe = ["--config", SMOKE, "--model_name_or_path", save_tiny_model(tmp_path / "tiny")]
     sizes = ["--max_steps", STEPS, "--save_strategy", "no"]
     run("-m", "steer_trl.cli", "train", *recipe, *names, *trackers, *sizes, folder=tmp_path, launched=True)
-    log = list(runlog.lines(tmp_path / "out/_logs/metrics.jsonl"))
+    log = list(run_files.lines(tmp_path / "out/_logs/metrics.jsonl"))
     entropies = [entry["rollout_entropy"] for entry in log if "rollout_entropy" in entry]
     assert len(entropies) == STEPS
 
@@ -36,7 +36,7 @@ def test_every_tracker_gets_every_step(tmp_path, monkeypatch):
         entries = [json.loads(metrics) for (metrics,) in database.execute("select metrics from metrics order by id")]
         alerts = [title for (title,) in database.execute("select title from alerts")]
     assert [entry["train/rollout_entropy"] for entry in entries if "train/rollout_entropy" in entry] == entropies
-    alarms = [alarm["title"] for alarm in runlog.lines(tmp_path / "out/_logs/alarms.jsonl")]
+    alarms = [alarm["title"] for alarm in run_files.lines(tmp_path / "out/_logs/alarms.jsonl")]
     assert alarms and sorted(alerts) == sorted(alarms)
 
     (binary,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")  # W&B has no reader of it but its own server

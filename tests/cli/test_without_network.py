@@ -13,7 +13,7 @@ from steer_trl.cli.main import main
 from steer_trl.cli.parser import RecipeParser
 from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.cli.train import TYPES
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.support.exceptions import InvalidValueError
 
 # Nothing listens on this port, so that every connection is refused.
 NO_NETWORK = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_DISABLE_TELEMETRY": "1"}

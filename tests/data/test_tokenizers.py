@@ -4,8 +4,8 @@ import pytest
 from transformers import PreTrainedTokenizerFast, Qwen2Tokenizer
 
 from steer_trl.data.lengths import check_tokenizer
-from steer_trl.exceptions import InvalidValueError
-from steer_trl.tiny import tiny_tokenizer
+from steer_trl.demo.tiny import tiny_tokenizer
+from steer_trl.support.exceptions import InvalidValueError
 
 
 @pytest.mark.parametrize("characters", ["ab>", "ACGT", "1", "\u266a\u266b", "a"])

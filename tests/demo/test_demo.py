@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from support.processes import run
 
-from steer_trl import runlog
 from steer_trl.cli.recipe_files import load_recipe
-from steer_trl.countdown.task import problems
 from steer_trl.curves import series
 from steer_trl.demo import work
+from steer_trl.demo.puzzle import problems
 from steer_trl.demo.result import ENTROPY, QUESTIONS, Result, cells
 from steer_trl.demo.runs import SHIPPED, Demo
 from steer_trl.evaluation.comparison import Difference, compare_values
-from steer_trl.exceptions import CannotContinueError
+from steer_trl.monitoring import run_files
+from steer_trl.support.exceptions import CannotContinueError
 
 SMALL = ("--tokens", "9000", "--problems", "8")
 # Of the shipped weights, made by `python -m steer_trl.demo.work start 600 --seed 0`.
@@ -187,7 +187,7 @@ def test_the_start_is_the_one_its_command_made():
 
 
 def test_published_pairs_came_out_as_the_pages_state():
-    pairs = [*runlog.lines(SHIPPED.parent / "pairs.jsonl")]
+    pairs = [*run_files.lines(SHIPPED.parent / "pairs.jsonl")]
     expected = dict.fromkeys([ENTROPY, *QUESTIONS][:3], "higher")
     assert pairs and all({name: pair[name]["verdict"] for name in expected} == expected for pair in pairs)
     names = {field.name for field in fields(Difference)}

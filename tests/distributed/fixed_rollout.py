@@ -28,11 +28,10 @@ from support.runs import CHARACTERS, TINY_RUN, Watching
 from transformers import PrinterCallback
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.system import leave_group
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
-from steer_trl.trainer import head_pass
-from steer_trl.trainer.log import step_log
-from steer_trl.trainer.tokens import samples
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.support.system import leave_group
+from steer_trl.trainer.forward import head_pass
+from steer_trl.trainer.log import step_log, token_samples
 
 COMPLETIONS = 16
 OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/", "dynamic_sampling/")
@@ -134,7 +133,7 @@ def running_out_of_memory(trainer, part):
         with patch.multiple(step_log, **{name: Mock(side_effect=fail, __name__=name) for name in names}):
             yield
     elif part == "tokens":
-        with patch.object(samples, "token_numbers", fail):
+        with patch.object(token_samples, "token_numbers", fail):
             yield
     else:  # the pass of the head, which gives the predicted one
         with patch.object(head_pass, "add_fused_lm_head"), patch.object(head_pass.HeadOnly, "forward", fail):

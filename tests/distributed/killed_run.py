@@ -12,7 +12,7 @@ from support.runs import TINY_RUN, count_reward, sums
 from transformers import AutoTokenizer, TrainerCallback
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.system import leave_group
+from steer_trl.support.system import leave_group
 
 torch.set_num_threads(1)
 

@@ -10,7 +10,7 @@ from support.pictures import tiny_llava, tiny_processor
 from support.runs import TINY_RUN
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.system import leave_group
+from steer_trl.support.system import leave_group
 
 torch.set_num_threads(1)
 FEATURES = Features({"prompt": List({"role": Value("string"), "content": Value("string")}), "images": List(Image())})

@@ -13,7 +13,7 @@ from steer_trl import SteerGRPOConfig
 from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.entropy.start import StartEntropy, first_rollouts
 from steer_trl.entropy.target import FINAL_SHARE, RELEASE_AFTER
-from steer_trl.hub.card import select_settings
+from steer_trl.report.card import select_settings
 from steer_trl.shaping import SHAPERS, make_shapers
 from steer_trl.shaping.base import Control
 

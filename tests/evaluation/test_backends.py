@@ -7,9 +7,9 @@ import pytest
 import torch
 from support.eval_command import other_eos
 
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.evaluation import Sampling
 from steer_trl.evaluation.backends import TransformersGenerator, prompt_token_ids, read_eos_token_ids
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from steer_trl.countdown.task import countdown_reward, problems, solutions
+from steer_trl.demo.puzzle import countdown_reward, problems, solutions
 from steer_trl.evaluation.judges import make_judge
 
 TWO = ["x", "y"], [{"prompt": "a"}] * 2

@@ -9,9 +9,9 @@ from datasets import Dataset
 from steer_trl.evaluation import Benchmark, BenchmarkEvaluation, Completion, Sampling
 from steer_trl.evaluation.folders import compare_samplings, read_evaluations
 from steer_trl.evaluation.questions import describe_judge
-from steer_trl.exceptions import InvalidValueError
 from steer_trl.report.evaluations import Evaluations, compare_runs
 from steer_trl.rewards import MathReward
+from steer_trl.support.exceptions import InvalidValueError
 
 EASY = [{"id": str(i), "prompt": f"{i}+{i}=", "solution": str(2 * i)} for i in range(6)]
 HARD = [{"id": str(i), "prompt": f"{i}**{i}=", "solution": str(i**i)} for i in range(6)]

@@ -18,7 +18,7 @@ from trl import SFTConfig, SFTTrainer
 from steer_trl.curves import series
 from steer_trl.data import load_math_dataset
 from steer_trl.demo.result import ENTROPY, Result
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 
 FOLDER = Path(__file__).parents[2] / "examples/notebooks"
 FULL_SIZE = "FULL_NOTEBOOKS" in os.environ

@@ -11,7 +11,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 from support.evaluations import SETTINGS, write_evaluation
 from support.run_folders import SCRIPT, alarm, completion, write_held, write_hostile, write_run
 
-from steer_trl import report, runlog
+from steer_trl import report
+from steer_trl.monitoring import run_files
 
 CHROMIUM = shutil.which("chromium")
 DRIVER = shutil.which("chromedriver")
@@ -65,7 +66,7 @@ def page(tmp_path_factory):
     dice = random.Random(0)
     for step in (1, 400):
         for place in range(4):
-            runlog.append(folder / LONG, completion(step, place, dice), f"tokens/step-{step:08d}.jsonl")
+            run_files.append(folder / LONG, completion(step, place, dice), f"tokens/step-{step:08d}.jsonl")
     return report.write([folder], folder / "report.html")
 
 
@@ -98,9 +99,9 @@ def test_tokens_and_settings_of_two_runs(browser, tmp_path):
     long = {"methods": [], "settings": {"seed": 3, "output_dir": "x"}, "defaults": {"hold_entropy": None}}
     counts = {"spread": (spread, [100] * 4 + [260] * 4 + [300]), "long": (long, [50, 100, 900])}
     for name, (about, values) in counts.items():
-        runlog.begin(tmp_path / name, 0, about)
+        run_files.begin(tmp_path / name, 0, about)
         for step, count in enumerate(values, 1):
-            runlog.append(tmp_path / name, {"step": step, "entropy": 1.0, "num_tokens": count})
+            run_files.append(tmp_path / name, {"step": step, "entropy": 1.0, "num_tokens": count})
     open_page(browser, report.write([tmp_path], tmp_path / "report.html"))
     long, spread = browser.execute_script("return RUNS.map(run => run.tokens)")
     assert (long, spread) == ([[0, 1, 2, 3], [0, 50, 100, 900]], [[0, 4, 8, 9], [0, 100, 260, 300]])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steer_trl.diagnostics.release import find_release
+from steer_trl.monitoring.release import find_release
 from steer_trl.report.entropy import describe_entropy
 from steer_trl.report.read import Run
 from steer_trl.report.weights import describe_weights

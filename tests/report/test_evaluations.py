@@ -7,8 +7,8 @@ import pytest
 from support.evaluations import SETTINGS, write_evaluation
 from support.run_folders import write_run
 
-from steer_trl import runlog
 from steer_trl.cli.compare import main
+from steer_trl.monitoring import run_files
 from steer_trl.report.data import page_data
 from steer_trl.report.evaluations import find_evaluations
 from steer_trl.report.read import find_runs
@@ -29,7 +29,7 @@ def write_evaluated(folder, skill=SKILL, steps=(0, 20), seed=0, samplings=("",),
             path = write_evaluation(folder / f"benchmarks/step-{step}" / name, skill, 7 * seed + step, drawn)
             prefix = f"eval_a_{name}".rstrip("_")
             logged = {f"{prefix}_{key}": mean for key, (mean, _) in metrics(path).items()}
-            runlog.append(folder, {"step": step} | logged)
+            run_files.append(folder, {"step": step} | logged)
     return folder
 
 

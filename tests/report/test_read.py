@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.run_folders import SCRIPT, completion, write_held, write_hostile, write_run, write_state
 
-from steer_trl import runlog
+from steer_trl.monitoring import run_files
 from steer_trl.report.data import find_budget, page_data, thin_curve
 from steer_trl.report.read import NoRun, find_runs
 from steer_trl.report.tokens import LONGEST, ROOM, select_token_steps
@@ -58,7 +58,7 @@ def test_a_run_of_plain_trl(tmp_path, where):
 def test_a_checkpoint_supplies_the_beginning_of_the_log(tmp_path):
     write_state(tmp_path / "checkpoint-4", 4)
     for step in (4, 5):
-        runlog.append(tmp_path, {"step": step, "entropy": 9.0})
+        run_files.append(tmp_path, {"step": step, "entropy": 9.0})
     run = read_one(tmp_path)
     assert run.curves["entropy"] == {1: 1, 2: 1 / 2, 3: 1 / 3, 4: 9, 5: 9}
     assert "step 3" in run.notes[0] and "checkpoint-4" in run.notes[0]
@@ -76,7 +76,7 @@ def test_a_folder_of_runs_and_equal_names(tmp_path):
         lambda folder: None,
         lambda folder: folder.mkdir(),
         lambda folder: folder.write_text("x"),
-        lambda folder: runlog.append(folder, {"step": 1}),
+        lambda folder: run_files.append(folder, {"step": 1}),
     ],
     ids=["nothing", "empty", "file", "no number"],
 )
@@ -121,9 +121,9 @@ def test_a_hostile_folder_is_read(tmp_path):
     ids=["steps", "epochs", "tokens", "steps before tokens", "unknown"],
 )
 def test_the_budget_that_ends_the_run(tmp_path, entries, about, expected):
-    runlog.begin(tmp_path, 0, about)
+    run_files.begin(tmp_path, 0, about)
     for entry in entries:
-        runlog.append(tmp_path, entry | {"entropy": 1.0})
+        run_files.append(tmp_path, entry | {"entropy": 1.0})
     budget = find_budget(read_one(tmp_path))
     assert (budget and (budget["unit"], budget["used"], budget["size"])) == expected
 
@@ -141,7 +141,7 @@ def test_a_look_at_long_completions_is_cut(tmp_path):
     folder = write_run(tmp_path / "run", token_steps=())
     for place in range(32):
         line = completion(1, place, random.Random(0), texts=["word "] * 1024) | {"group": place // 16}
-        runlog.append(folder, line, "tokens/step-00000001.jsonl")
+        run_files.append(folder, line, "tokens/step-00000001.jsonl")
     (look,) = select_token_steps(read_one(folder), 1)
     (group,) = look["groups"]
     sizes = {(len(c["texts"]), len(c["weight"]), c["tokens"]) for c in group["completions"]}
@@ -152,7 +152,7 @@ def test_a_long_token_and_prompt_are_cut(tmp_path):
     """As a file of another program may hold, or a tokenizer of bytes that never ends a letter."""
     folder = write_run(tmp_path / "run", token_steps=())
     line = completion(1, 0, random.Random(0), texts=["short", "x" * 2_000_000, "z"])
-    runlog.append(folder, line | {"prompt": "y" * 3_000_000}, "tokens/step-00000001.jsonl")
+    run_files.append(folder, line | {"prompt": "y" * 3_000_000}, "tokens/step-00000001.jsonl")
     (look,) = select_token_steps(read_one(folder), 1)
     (group,) = look["groups"]
     (shown,) = group["completions"]

@@ -25,8 +25,8 @@ from support.methods.oracles import expected_advantages
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from steer_trl import shaping
-from steer_trl.functional.order_statistics import this_process
 from steer_trl.shaping import SHAPERS, TokenBatch
+from steer_trl.shaping.order_statistics import this_process
 
 
 def test_every_method_has_a_row():

@@ -3,7 +3,7 @@
 import json
 
 from steer_trl.cli.eval_arguments import EvalArguments
-from steer_trl.tiny import tiny_tokenizer
+from steer_trl.demo.tiny import tiny_tokenizer
 from support.runs import CHARACTERS
 
 

@@ -27,7 +27,7 @@ from accelerate.commands import launch
 from support import ENVIRONMENT
 from support.forked_children import fork_children
 
-LOADED = ["support.uncompiled", "steer_trl.cli.evaluate", "steer_trl.cli.train", "steer_trl.countdown.model"]
+LOADED = ["support.uncompiled", "steer_trl.cli.evaluate", "steer_trl.cli.train", "steer_trl.demo.start_model"]
 LOADED += ["support.frozen"]  # the last
 LIMIT = 900  # seconds, after which something hangs
 

@@ -14,10 +14,10 @@ from peft import LoraConfig
 from transformers import PrinterCallback, TrainerCallback
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl.demo.tiny import tiny_tokenizer
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
-from steer_trl.hub.push import PushError
+from steer_trl.report.push import PushError
 from steer_trl.shaping import Shaper
-from steer_trl.tiny import tiny_tokenizer
 from support.runs import CHARACTERS, TINY_RUN, count_reward, save_tiny_model, sums
 
 LORA = LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from steer_trl.cli.errors import HINT, TRACEBACK
 from steer_trl.cli.main import main
-from steer_trl.diagnostics import entropy_rules, watch
-from steer_trl.diagnostics.keys import names
+from steer_trl.monitoring import entropy_rules, key_names, watch
 from support import ROOT, command_lines, mistakes
 
 FILE = ROOT / "tests/messages.txt"
@@ -47,7 +46,7 @@ def alarms():
     """Yield each alarm with the text that it is made of."""
     for rule in watch.RULES:
         yield rule.name, [rule.title, rule.text]
-    for log in ({}, {names.STRENGTH: 0.5}):
+    for log in ({}, {key_names.STRENGTH: 0.5}):
         yield f"remedy of a collapse, {log}", [*entropy_rules.find_remedy(log).values()]
 
 

@@ -4,7 +4,7 @@ import math
 from functools import partial
 from typing import Any
 
-from steer_trl.validation import is_within, read_from_state
+from steer_trl.support.validation import is_within, read_from_state
 
 PROPORTIONAL = 3.0
 INTEGRAL = 0.3

@@ -9,7 +9,7 @@ from transformers import (
     LlavaProcessor,
 )
 
-from steer_trl.tiny import CHAT_TEMPLATE, tiny_qwen2, tiny_tokenizer
+from steer_trl.demo.tiny import CHAT_TEMPLATE, tiny_qwen2, tiny_tokenizer
 
 PICTURE = "<image>"
 PARTS = "{% for part in message['content'] %}{{ '<image>' if part['type'] == 'image' else part['text'] }}{% endfor %}"

@@ -4,7 +4,7 @@ import json
 import math
 import random
 
-from steer_trl import runlog
+from steer_trl.monitoring import run_files
 
 SCRIPT = "</script><script>window.ran = true</script><img src=x onerror='window.ran = true'>"
 
@@ -14,27 +14,27 @@ def write_run(folder, steps=60, seed=0, method="stare", token_steps=(1, 30, 60),
     dice = random.Random(f"{seed} {method}")
     settings = {"learning_rate": 1e-6, "seed": seed, "output_dir": str(folder)} | settings
     methods = [] if method == "none" else [method]
-    runlog.begin(folder, 0, {"methods": methods, "model": "tiny", "max_steps": steps, "settings": settings})
+    run_files.begin(folder, 0, {"methods": methods, "model": "tiny", "max_steps": steps, "settings": settings})
     for step in range(1, steps + 1):
         entropy = 0.3 * math.exp(-step / 80) + dice.uniform(0, 0.02)
         entry = {"step": step, "epoch": step / 100, "entropy": entropy, "reward": step / steps, "loss": 0.0}
         entry |= {"frac_reward_zero_std": 0.2, "completions/mean_length": 14.0, "quadrants/positive_expected": 0.25}
         if methods:
             entry |= {"shaping/weight_mean": 0.99, "shaping/weight_max": 1.5, "stare/target_entropy": 0.25}
-        runlog.append(folder, entry)
+        run_files.append(folder, entry)
         if step % 20 == 0:
-            runlog.append(folder, {"step": step, "eval_sums_avg@4": 0.4, "eval_sums_pass@4": 0.6})
-    runlog.append(folder, {"step": steps, "train_runtime": 10.0})
+            run_files.append(folder, {"step": step, "eval_sums_avg@4": 0.4, "eval_sums_pass@4": 0.6})
+    run_files.append(folder, {"step": steps, "train_runtime": 10.0})
     for step in token_steps:
         for place in range(8):
-            runlog.append(folder, completion(step, place, dice), f"tokens/step-{step:08d}.jsonl")
+            run_files.append(folder, completion(step, place, dice), f"tokens/step-{step:08d}.jsonl")
     return folder
 
 
 def write_held(folder, steps=60):
     """Write the folder of a run that holds half of its first entropy, and ends 2 % below; return it."""
     settings = {"hold_entropy": 0.5, "output_dir": str(folder)}
-    runlog.begin(folder, 0, {"methods": ["repo_r"], "max_steps": steps, "settings": settings})
+    run_files.begin(folder, 0, {"methods": ["repo_r"], "max_steps": steps, "settings": settings})
     for step in range(1, steps + 1):
         target = 0.15
         entropy = 0.3 if step == 1 else 0.98 * target + 0.153 * math.exp(-step / 20)
@@ -43,7 +43,7 @@ def write_held(folder, steps=60):
         entry |= {"hold_entropy/reference": target * 2 ** math.exp(-step / 20), "hold_entropy/strength": 0.4}
         entry |= {"hold_entropy/error": entropy / target - 1, "shaping/weight_mean": 1.026}
         entry |= {"weights/under_0.5": 0.1 + step / steps / 10, "weights/1": 0.6 - step / steps / 10}
-        runlog.append(folder, entry | {"weights/over_2": 0.3})
+        run_files.append(folder, entry | {"weights/over_2": 0.3})
     return folder
 
 
@@ -61,7 +61,7 @@ def completion(step, place, dice, texts=("2", "+", "3", "=", "5", "<eos>")):
 def alarm(folder, step=30, title="The entropy falls"):
     """Write an alarm into a run's folder."""
     line = {"step": step, "alarm": "collapse", "title": title, "text": "Lower it.", "level": "warning", "numbers": {}}
-    runlog.append(folder, line, runlog.ALARMS)
+    run_files.append(folder, line, run_files.ALARMS)
 
 
 def write_state(folder, steps, log_history=None):
@@ -82,11 +82,11 @@ def write_hostile(folder):
         entry = {"step": 22, "reward": 0.5, SCRIPT: 1.0, "__proto__": 1.0, "text": "x"}
         file.write(json.dumps(entry).encode() + b'\n{"step": 24, "re')
     alarm(folder, title=SCRIPT)
-    runlog.append(folder, {"step": "soon", "title": {"a": 1}, "text": None}, runlog.ALARMS)
+    run_files.append(folder, {"step": "soon", "title": {"a": 1}, "text": None}, run_files.ALARMS)
     line = completion(10, 0, dice, texts=(SCRIPT, "\n\t", "", "\ud800")) | {"prompt": SCRIPT}
     odd = {"texts": "abc"}, {"token_ids": [1, 2], "group": "first"}, {"texts": [None, 3, {}], "weights": {"a": 1}}
     for one in (line, *odd):
-        runlog.append(folder, one, "tokens/step-00000010.jsonl")
+        run_files.append(folder, one, "tokens/step-00000010.jsonl")
     (folder / "_logs/tokens/step-00000011.jsonl").write_bytes(bytes(range(256)) * 100)
     (folder / "trainer_state.json").write_text("[[[")
     return folder

@@ -4,7 +4,7 @@ import torch
 from datasets import Dataset
 
 from steer_trl import SteerGRPOTrainer
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 
 CHARACTERS = "0123456789+="
 ON_CPU = {"use_cpu": True, "bf16": False}

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from steer_trl.functional import order_statistics
+from steer_trl.shaping import order_statistics
 
 SPECIAL = np.array([0.0, -0.0, 1e-45, -1e-45, 1e-38, np.inf, -np.inf, 1.0, 1.0 + 2**-23, 3e38], dtype=np.float32)
 

@@ -12,7 +12,7 @@ from trl import GRPOConfig
 from trl.trainer.utils import RepeatSampler
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from support.runs import CHARACTERS, ON_CPU, QUIET, sums
 
 TOKENIZER = tiny_tokenizer(CHARACTERS)

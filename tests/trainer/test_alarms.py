@@ -11,11 +11,12 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from support.digits import nothing, ones, written
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from steer_trl import SteerGRPOTrainer, runlog
-from steer_trl.callbacks.alarms import Alarms
-from steer_trl.diagnostics.entropy_rules import ENTROPY_RULES
-from steer_trl.diagnostics.watch import Watch
-from steer_trl.tiny import tiny_qwen2
+from steer_trl import SteerGRPOTrainer
+from steer_trl.demo.tiny import tiny_qwen2
+from steer_trl.monitoring import run_files
+from steer_trl.monitoring.alarms import Alarms
+from steer_trl.monitoring.entropy_rules import ENTROPY_RULES
+from steer_trl.monitoring.watch import Watch
 
 STARE, SLOW = {"advantage_shaping": "stare"}, {"learning_rate": 1e-4}
 RUNS = {
@@ -55,14 +56,14 @@ def watched(make_trainer, tokenizer):
 
 
 def said(folder):
-    path = folder / "run" / runlog.LOGS / runlog.ALARMS
+    path = folder / "run" / run_files.LOGS / run_files.ALARMS
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_what_a_run_says(watched, tmp_path, caplog, name):
     trainer = watched(name)
-    with caplog.at_level(logging.WARNING, "steer_trl.callbacks.alarms"):
+    with caplog.at_level(logging.WARNING, "steer_trl.monitoring.alarms"):
         trainer.train()
     wanted = [] if name == "healthy" else name.split()
     alarms = {alarm["alarm"]: alarm for alarm in said(tmp_path)}
@@ -116,7 +117,7 @@ def test_a_resumed_run_reports_like_an_unbroken_one(watched, tmp_path):
     (whole,) = said(tmp_path)
     state = json.loads((tmp_path / "run/checkpoint-18/shaping_state.json").read_text())["alarms"]
     assert state["since"]["collapse"] <= 18 < whole["step"] and state["raised"] == []
-    path = tmp_path / "run" / runlog.LOGS / runlog.ALARMS
+    path = tmp_path / "run" / run_files.LOGS / run_files.ALARMS
     path.write_text(path.read_text() + '{"step": 28, "ala')  # it was killed
     watched("collapse", max_steps=28).train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-18"))
     (again,) = said(tmp_path)
@@ -180,7 +181,7 @@ class TestTrackers:
 def test_an_unwritable_file_ends_no_training(watched, tmp_path, caplog):
     class InTheWay(TrainerCallback):
         def on_step_begin(self, *_, **__):
-            (tmp_path / "run" / runlog.LOGS / runlog.ALARMS).mkdir(exist_ok=True)
+            (tmp_path / "run" / run_files.LOGS / run_files.ALARMS).mkdir(exist_ok=True)
 
     trainer = watched("one_reward")
     trainer.add_callback(InTheWay())

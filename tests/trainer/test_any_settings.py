@@ -16,7 +16,7 @@ from torch.nn.utils import parameters_to_vector
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
-from steer_trl.trainer.ordering import Ordering
+from steer_trl.trainer.forward.ordering import Ordering
 
 DRAWS = 150 if os.environ.get("SWEEP") == "full" else 6
 

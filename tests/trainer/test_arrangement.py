@@ -5,7 +5,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steer_trl.trainer.arrangement import Row, arrange
+from steer_trl.trainer.forward.arrangement import Row, arrange
 from steer_trl.trainer.forward.cost import Cost
 
 COST = Cost(hidden_size=64)

@@ -5,8 +5,9 @@ import torch
 from support.runs import same_parameters
 from trl import GRPOTrainer
 
-from steer_trl import SteerGRPOTrainer, runlog
-from steer_trl.tiny import tiny_qwen2
+from steer_trl import SteerGRPOTrainer
+from steer_trl.demo.tiny import tiny_qwen2
+from steer_trl.monitoring import run_files
 
 COMPILED = {"torch_compile": True, "torch_compile_backend": "eager"}  # traces, and needs no compiler of C++
 
@@ -38,7 +39,7 @@ def test_diagnostics_go_without(train, caplog):
     for entry in trainer.state.log_history[:3]:
         assert "entropy/estimated_change" in entry
         assert "entropy/predicted_change" not in entry
-    files = runlog.token_files(runlog.Path(trainer.args.output_dir, "_logs"))
-    assert {line["entropy_change_source"] for _, path in files for line in runlog.lines(path)} == {"estimate"}
+    files = run_files.token_files(run_files.Path(trainer.args.output_dir, "_logs"))
+    assert {line["entropy_change_source"] for _, path in files for line in run_files.lines(path)} == {"estimate"}
     torch._dynamo.reset()
     assert same_parameters(trainer, train(GRPOTrainer, max_steps=3, **COMPILED))

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from steer_trl import SteerGRPOTrainer
-from steer_trl.exceptions import CannotContinueError
+from steer_trl.support.exceptions import CannotContinueError
 
 SAVED = {"save_strategy": "steps", "save_steps": 1, "max_steps": 3, "steps_per_generation": 4}
 BY_TORCH = {"optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin", "_rollout_0_of_1.pt.partial"}

@@ -3,7 +3,8 @@
 import pytest
 from support.runs import count_reward
 
-from steer_trl import SteerGRPOTrainer, runlog
+from steer_trl import SteerGRPOTrainer
+from steer_trl.monitoring import run_files
 
 
 def totals(trainer):
@@ -48,7 +49,7 @@ def test_a_spent_run_has_nothing_left(make_trainer, tmp_path):
     further = make_trainer(SteerGRPOTrainer, max_generated_tokens=120, **fields)
     further.train(resume_from_checkpoint=True)
     assert not further.shaping.was_finished and further.shaping.generated.total >= 120
-    entries = runlog.lines(tmp_path / "run/_logs/metrics.jsonl")
+    entries = run_files.lines(tmp_path / "run/_logs/metrics.jsonl")
     found = [entry["generated_tokens"] for entry in entries if "loss" in entry]
     assert found == sorted(found) and found[-1] == further.shaping.generated.total
 

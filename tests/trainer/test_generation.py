@@ -14,7 +14,7 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.trainer.generation import cache, switch
 from steer_trl.trainer.generation.cache import GrowingLayer, GrowingWindow, can_grow
 from steer_trl.trainer.generation.decoding import decode, draw, has_dropout

@@ -6,7 +6,8 @@ from statistics import fmean
 import pytest
 from support.runs import has_one
 
-from steer_trl import SteerGRPOTrainer, runlog
+from steer_trl import SteerGRPOTrainer
+from steer_trl.monitoring import run_files
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
 
@@ -64,5 +65,5 @@ def test_several_rewards_without_a_named_one_log_none(train, tmp_path):
     arguments = {"reward_funcs": [has_one, Recorded()]}
     trainer = train(SteerGRPOTrainer, trainer_arguments=arguments, advantage_shaping="none", max_steps=1)
     assert not any(key.startswith("rollout_pass@") for entry in trainer.state.log_history for key in entry)
-    entries = runlog.lines(tmp_path / "run/_logs/metrics.jsonl")
+    entries = run_files.lines(tmp_path / "run/_logs/metrics.jsonl")
     assert any("loss" in entry for entry in entries)

@@ -7,8 +7,9 @@ from support.runs import same_parameters, sums
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import StepLR
 
-from steer_trl import SteerGRPOTrainer, runlog
-from steer_trl.diagnostics.watch import Watch
+from steer_trl import SteerGRPOTrainer
+from steer_trl.monitoring import run_files
+from steer_trl.monitoring.watch import Watch
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
 
@@ -188,7 +189,7 @@ def test_a_let_go_run_raises_no_alarm_and_would_without_the_release(train, tmp_p
     log = trainer.state.log_history
     entropies = [entry["entropy"] for entry in log if "entropy" in entry]
     assert len(entropies) == 30 and entropies[-1] < 0.3 * entropies[0]
-    assert not (tmp_path / "run" / runlog.LOGS / runlog.ALARMS).exists()
+    assert not (tmp_path / "run" / run_files.LOGS / run_files.ALARMS).exists()
     # The same log with the target that it would have had without a release.
     watch = Watch()
     alarms = []

@@ -8,9 +8,9 @@ from support.runs import OPEN_STARE, same_parameters
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
+from steer_trl.demo.tiny import tiny_qwen2
 from steer_trl.options.needs import UNCLIPPED
 from steer_trl.shaping import SHAPERS
-from steer_trl.tiny import tiny_qwen2
 
 SEQUENCE = {"importance_sampling_level": "sequence", "loss_type": "luspo"}
 SCHEDULES = {

@@ -10,7 +10,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
-from steer_trl.tiny import tiny_tokenizer
+from steer_trl.demo.tiny import tiny_tokenizer
 from steer_trl.trainer.forward import decision
 from steer_trl.trainer.forward.decision import Padding
 from steer_trl.trainer.trl import micro_batches_of_rollout

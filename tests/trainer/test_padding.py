@@ -21,7 +21,7 @@ from transformers import (
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.trainer.trl import micro_batches_of_rollout
 
 LENGTHS = [16, 1, 3, 7, 2, 16, 5, 4]

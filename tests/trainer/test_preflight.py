@@ -6,7 +6,7 @@ from support.runs import CHARACTERS, ON_CPU, count_reward
 from trl import GRPOConfig
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.tiny import tiny_tokenizer
+from steer_trl.demo.tiny import tiny_tokenizer
 
 
 def test_a_plain_grpo_config(model_dir, prompts, tmp_path):

@@ -21,8 +21,8 @@ from trl import TrlParser
 from trl.chat_template_utils import qwen3_chat_template
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.exceptions import CannotContinueError
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.support.exceptions import CannotContinueError
 
 SETTINGS = ON_CPU | {"gradient_checkpointing": False, "report_to": "none", "save_strategy": "no", "logging_steps": 1}
 SETTINGS |= {"per_device_train_batch_size": 32, "per_device_eval_batch_size": 4, "num_generations": 4, "max_steps": 12}

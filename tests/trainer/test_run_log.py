@@ -7,17 +7,18 @@ import pytest
 from support.runs import ON_CPU, OPEN_STARE
 from transformers import TrainerCallback
 
-from steer_trl import SteerGRPOConfig, SteerGRPOTrainer, runlog
+from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl.monitoring import run_files
 
 
 def entries(trainer):
-    return list(runlog.lines(Path(trainer.args.output_dir, "_logs/metrics.jsonl")))
+    return list(run_files.lines(Path(trainer.args.output_dir, "_logs/metrics.jsonl")))
 
 
 def test_the_log_is_that_of_the_trainer(train):
     trainer = train(SteerGRPOTrainer, **OPEN_STARE, learning_rate=0.013, hub_token="hf_secret", run_name="tiny")
     without_time = [{name: value for name, value in entry.items() if name != "time"} for entry in entries(trainer)]
-    assert without_time == [runlog.as_json(entry) for entry in trainer.state.log_history]
+    assert without_time == [run_files.as_json(entry) for entry in trainer.state.log_history]
     assert len(without_time) == 5 and "rollout_entropy" in without_time[0]
     text = Path(trainer.args.output_dir, "_logs/run.json").read_text()
     run = json.loads(text)
@@ -40,7 +41,7 @@ def test_a_resumed_run_and_evaluations(make_trainer, prompts):
     again = make_trainer(SteerGRPOTrainer, **settings, trainer_arguments=data)
     again.train(resume_from_checkpoint=f"{first.args.output_dir}/checkpoint-2")
     assert [entry["step"] for entry in entries(again)] == steps
-    assert runlog.read_description(Path(first.args.output_dir, "_logs"))["resumed"][0]["step"] == 2
+    assert run_files.read_description(Path(first.args.output_dir, "_logs"))["resumed"][0]["step"] == 2
     again.evaluate()
     assert [entry["step"] for entry in entries(again)] == [*steps, 4]
 

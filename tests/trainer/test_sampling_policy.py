@@ -10,7 +10,7 @@ from transformers import GenerationConfig
 from trl import GRPOTrainer
 
 from steer_trl import AlarmsCallback, SteerGRPOTrainer
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 
 # One rollout of 128 completions, before any update.
 SIZES = {"per_device_train_batch_size": 128, "gradient_accumulation_steps": 1, "num_generations": 8}
@@ -112,7 +112,7 @@ def test_the_random_state_is_not_touched(run, monkeypatch):
     """A run that measures ends with the weights of one that does not."""
     fields = {"learning_rate": 1e-3, "max_steps": 2, "advantage_shaping": "none", "per_device_train_batch_size": 16}
     measured, _ = run(**fields)
-    monkeypatch.setattr("steer_trl.trainer.sampled.SampledAsScored.measure", lambda *_: None)
+    monkeypatch.setattr("steer_trl.trainer.checks.sampled.SampledAsScored.measure", lambda *_: None)
     plain, _ = run(**fields)
     assert "sampled_as_scored" not in plain.state.log_history[0]
     assert all(torch.equal(a, b) for a, b in zip(measured.model.parameters(), plain.model.parameters(), strict=True))

@@ -14,9 +14,9 @@ from trl import GRPOTrainer
 from trl.trainer import utils
 
 from steer_trl import SteerGRPOTrainer
+from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.functional import entropy_change, steer_weights
 from steer_trl.shaping import Shaper
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.trainer.inputs import OLD_SENSITIVITIES
 
 EXACT = {"steer_form": "exact", "steer_lambda_min": 0.3}

@@ -7,13 +7,14 @@ import pytest
 from support.runs import OPEN_STARE
 from transformers import TrainerState
 
-from steer_trl import SteerGRPOConfig, SteerGRPOTrainer, runlog
-from steer_trl.diagnostics.start import entropy_ends, start_entropy
-from steer_trl.diagnostics.watch import Watch
+from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.entropy.start import StartEntropy, first_rollouts
+from steer_trl.monitoring import run_files
+from steer_trl.monitoring.start import entropy_ends, start_entropy
+from steer_trl.monitoring.watch import Watch
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
-from steer_trl.trainer.callbacks.terminal import LogFormatter
+from steer_trl.trainer.log.terminal import LogFormatter
 
 START = "rollout_entropy/start"
 LARGE = {"per_device_train_batch_size": 32, "gradient_accumulation_steps": 1, "num_generations": 4}  # 8 prompts
@@ -122,7 +123,7 @@ def test_all_that_compare_with_it_read_the_same(lines, expected, tmp_path):
     for step, line in enumerate(lines, 1):
         watch.read_entry(step, line)
         text = story.line(line, TrainerState(global_step=step, max_steps=3))
-        runlog.append(tmp_path / "run", {"step": step} | line)
+        run_files.append(tmp_path / "run", {"step": step} | line)
     assert watch.state_dict()["numbers"][START] == expected
     assert f"(start {expected:.3g})" in text
     begin, end = entropy_ends([{"step": i} | line for i, line in enumerate(lines)])

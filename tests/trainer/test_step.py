@@ -7,9 +7,10 @@ import torch
 from support.runs import TINY_RUN, Spy, same_parameters
 from transformers import TrainerCallback
 
-from steer_trl import SteerGRPOTrainer, runlog
+from steer_trl import SteerGRPOTrainer
 from steer_trl.functional import released_entropy_change, steer_weights
-from steer_trl.randomness import draw_uniform
+from steer_trl.monitoring import run_files
+from steer_trl.support.randomness import draw_uniform
 from steer_trl.trainer.inputs import Score, token_batch
 
 
@@ -105,7 +106,7 @@ class Taking(SteerGRPOTrainer):
 
 @pytest.mark.parametrize(("settings", "interrupted_at"), [({}, 0), ({"num_iterations": 2}, 1)])
 def test_training_after_an_interruption_begins_anew(make_trainer, monkeypatch, settings, interrupted_at):
-    monkeypatch.setattr("steer_trl.trainer.tokens.samples.GROUPS", 9)
+    monkeypatch.setattr("steer_trl.trainer.log.token_samples.GROUPS", 9)
     settings = settings | {"steer_lambda_min": 0.3, "max_steps": 4, "log_tokens": 1}
     trainer = make_trainer(Taking, **settings, trainer_arguments={"callbacks": [Interrupted(interrupted_at)]})
     trainer.taken = []
@@ -120,8 +121,8 @@ def test_training_after_an_interruption_begins_anew(make_trainer, monkeypatch, s
     log = trainer.state.log_history[:-1]
     of_new_rollouts = log[:: trainer.num_iterations]  # later steps of a rollout need not reach its extreme
     assert all(entry["shaping/weight_min"] == pytest.approx(0.3) for entry in of_new_rollouts)
-    looks = dict(runlog.token_files(runlog.Path(trainer.args.output_dir, "_logs")))
-    assert all(len(list(runlog.lines(path))) == 8 for path in looks.values()) and min(looks) == 1
+    looks = dict(run_files.token_files(run_files.Path(trainer.args.output_dir, "_logs")))
+    assert all(len(list(run_files.lines(path))) == 8 for path in looks.values()) and min(looks) == 1
 
 
 @pytest.mark.parametrize(("per_rollout", "per_step"), [(3, 2), (2, 4)])

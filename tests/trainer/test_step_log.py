@@ -7,8 +7,9 @@ import torch
 from support.runs import OPEN_STARE, Spy, same_parameters
 from trl import GRPOTrainer
 
-from steer_trl import SteerGRPOTrainer, runlog
-from steer_trl.diagnostics.statistics import mean, ratio
+from steer_trl import SteerGRPOTrainer
+from steer_trl.monitoring import run_files
+from steer_trl.monitoring.statistics import mean, ratio
 from steer_trl.shaping import Shaper
 from steer_trl.trainer.log import step_log, sums
 from steer_trl.trainer.log.sums import StepSummary
@@ -66,10 +67,10 @@ def test_models_without_a_head_pass_train(train, monkeypatch, caplog):
     def cannot(*_, **__):
         raise AttributeError(f"no such head {next(attempts)}")
 
-    monkeypatch.setattr("steer_trl.trainer.head_pass.HeadOnly.forward", cannot)
-    monkeypatch.setattr("steer_trl.trainer.head_pass.add_fused_lm_head", lambda *_, **__: None)
+    monkeypatch.setattr("steer_trl.trainer.forward.head_pass.HeadOnly.forward", cannot)
+    monkeypatch.setattr("steer_trl.trainer.forward.head_pass.add_fused_lm_head", lambda *_, **__: None)
     trainer = train(SteerGRPOTrainer, advantage_shaping="none", max_steps=3, log_tokens=1)
-    lines = runlog.lines(runlog.token_path(trainer.args.output_dir, 1))
+    lines = run_files.lines(run_files.token_path(trainer.args.output_dir, 1))
     assert {line["entropy_change_source"] for line in lines} == {"estimate"}
     assert keys(trainer, 1) >= CHEAP and not EXACT & keys(trainer, 1)
     assert caplog.text.count("no such head") == 1  # once, not at every step, although its text differs

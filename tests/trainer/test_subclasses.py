@@ -15,7 +15,7 @@ from support.subclasses import CHANGING, NEUTRAL, OwnAdvantages, OwnLoader, diff
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
-from steer_trl.exceptions import CannotContinueError, InvalidValueError
+from steer_trl.support.exceptions import CannotContinueError, InvalidValueError
 
 DRAWS = int(os.environ.get("STEER_TRL_DRAWS", "1"))
 OFF = [{"advantage_shaping": "none"}, {"advantage_shaping": "f_grpo", "f_grpo_gamma": 0.0}]

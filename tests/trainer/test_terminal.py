@@ -8,7 +8,7 @@ from transformers import PrinterCallback, ProgressCallback, TrainerCallback, Tra
 from transformers.utils.notebook import NotebookProgressCallback
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.trainer.callbacks.terminal import LogFormatter, StepLines, StepProgress, describe_settings, show_lines
+from steer_trl.trainer.log.terminal import LogFormatter, StepLines, StepProgress, describe_settings, show_lines
 
 LOG = {"reward": 0.312, "entropy": 0.5, "rollout_entropy": 0.4231, "stare/target_entropy": 0.44, "stare/gate": 1.0}
 LOG |= {"shaping/weight_min": 0.8, "shaping/weight_max": 1.0, "shaping/weight_mean": 0.99312, "loss": 0.001}

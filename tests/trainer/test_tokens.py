@@ -5,15 +5,16 @@ import torch
 from support.digits import given
 from support.runs import OPEN_STARE, count_reward, same_parameters
 
-from steer_trl import SteerGRPOTrainer, runlog
+from steer_trl import SteerGRPOTrainer
+from steer_trl.demo.tiny import tiny_tokenizer
 from steer_trl.functional import entropy_sensitivity
-from steer_trl.tiny import tiny_tokenizer
-from steer_trl.trainer.tokens.export import texts_of
+from steer_trl.monitoring import run_files
+from steer_trl.trainer.log.token_export import texts_of
 
 
 def looks(trainer):
-    files = runlog.token_files(runlog.Path(trainer.args.output_dir, "_logs"))
-    return {step: list(runlog.lines(path)) for step, path in files}
+    files = run_files.token_files(run_files.Path(trainer.args.output_dir, "_logs"))
+    return {step: list(run_files.lines(path)) for step, path in files}
 
 
 @torch.no_grad()
@@ -43,7 +44,7 @@ class Seeing(SteerGRPOTrainer):
 
 @pytest.fixture(autouse=True)
 def more_groups(monkeypatch):
-    monkeypatch.setattr("steer_trl.trainer.tokens.samples.GROUPS", 3)
+    monkeypatch.setattr("steer_trl.trainer.log.token_samples.GROUPS", 3)
 
 
 def texts(lines):
@@ -83,7 +84,7 @@ def test_whole_groups_with_the_numbers_of_the_loss(train):
 
 @pytest.mark.parametrize("method", ["none", "opo", "steer"])
 def test_a_look_changes_nothing_that_is_trained(train, tmp_path, monkeypatch, method):
-    monkeypatch.setattr("steer_trl.trainer.tokens.export.LONGEST_COMPLETION", 3)
+    monkeypatch.setattr("steer_trl.trainer.log.token_export.LONGEST_COMPLETION", 3)
     settings = {"advantage_shaping": method, "num_iterations": 2, "max_steps": 3}
     plain = train(SteerGRPOTrainer, **settings, output_dir=str(tmp_path / "plain"))
     seen = train(SteerGRPOTrainer, **settings, output_dir=str(tmp_path / "seen"), log_tokens=1)
@@ -153,7 +154,7 @@ def test_with_dynamic_sampling_rewards_stay_with_their_completions(train):
 
 
 def test_a_look_continues_after_a_resume(train, make_trainer, tmp_path, monkeypatch):
-    monkeypatch.setattr("steer_trl.trainer.tokens.samples.GROUPS", 9)
+    monkeypatch.setattr("steer_trl.trainer.log.token_samples.GROUPS", 9)
     settings = {"log_tokens": 4, "steps_per_generation": 6, "max_steps": 3}
     settings |= {"save_strategy": "steps", "save_steps": 1}
     expected = looks(train(SteerGRPOTrainer, **settings))

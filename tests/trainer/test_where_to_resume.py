@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from support.runs import same_parameters
 
-from steer_trl import SteerGRPOTrainer, runlog
-from steer_trl.exceptions import CannotContinueError
-from steer_trl.trainer.resume import starting_point
+from steer_trl import SteerGRPOTrainer
+from steer_trl.monitoring import run_files
+from steer_trl.support.exceptions import CannotContinueError
+from steer_trl.trainer.checkpoints.resume import starting_point
 
 SAVED = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2, "advantage_shaping": "none"}
 
@@ -19,7 +20,7 @@ def contents(folder):
 
 
 def logged(trainer):
-    return list(runlog.lines(Path(trainer.args.output_dir, "_logs/metrics.jsonl")))
+    return list(run_files.lines(Path(trainer.args.output_dir, "_logs/metrics.jsonl")))
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ class TestAnotherRun:
         with pytest.raises(ValueError, match=said):
             made("b").train(resume_from_checkpoint=checkpoint)
         assert contents(tmp_path / "b") == before
-        runlog.append(tmp_path / "c", {"step": 7, "reward": 0.1})
+        run_files.append(tmp_path / "c", {"step": 7, "reward": 0.1})
         with pytest.raises(ValueError, match=r"holds a run \(_logs\)"):  # a log alone is one
             made("c").train(resume_from_checkpoint=checkpoint)
 

@@ -17,7 +17,7 @@ from support.runs import TINY_RUN, Watching, sums
 from transformers import AutoTokenizer, PrinterCallback
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.system import leave_group
+from steer_trl.support.system import leave_group
 
 torch.set_num_threads(1)
 

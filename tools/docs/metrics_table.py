@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from steer_trl.diagnostics.entropy_rules import ENTROPY_RULES
-from steer_trl.diagnostics.keys import KEYS, Key
-from steer_trl.diagnostics.learning_rules import LEARNING_RULES
-from steer_trl.diagnostics.rules import Rule
+from steer_trl.monitoring.entropy_rules import ENTROPY_RULES
+from steer_trl.monitoring.keys import KEYS, Key
+from steer_trl.monitoring.learning_rules import LEARNING_RULES
+from steer_trl.monitoring.rules import Rule
 
 PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("report.md", "healthy.md")]
 ORIGINS = ("training", "diagnostics")

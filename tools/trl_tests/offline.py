@@ -21,7 +21,7 @@ import torch
 import transformers
 
 import steer_trl
-from steer_trl.tiny import tiny_tokenizer
+from steer_trl.demo.tiny import tiny_tokenizer
 
 CACHE = Path(os.environ["HF_HOME"])
 METHOD = os.environ.get("METHOD")

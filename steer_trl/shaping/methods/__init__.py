@@ -7,7 +7,6 @@ import pkgutil
 from dataclasses import dataclass
 from typing import Any
 
-from steer_trl.exceptions import InvalidValueError
 from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.methods.covariance import ClipCov, ClipCovOptions, KlCov, KlCovOptions
@@ -26,7 +25,8 @@ from steer_trl.shaping.methods.stare import Stare, StareOptions
 from steer_trl.shaping.methods.steer import Steer, SteerOptions
 from steer_trl.shaping.methods.unlikelihood import Unlikelihood, UnlikelihoodOptions
 from steer_trl.shaping.methods.w_reinforce import Nsr, Psr, WReinforce, WReinforceOptions
-from steer_trl.validation import did_you_mean, why_not_imported
+from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.validation import did_you_mean, why_not_imported
 
 SHAPERS: dict[str, type[Shaper]] = {
     "steer": Steer,

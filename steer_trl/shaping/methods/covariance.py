@@ -27,12 +27,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.functional.clipping import find_clipped
-from steer_trl.functional.order_statistics import Reduce, kth_largest
 from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import SIGNS, TOKEN_RATIOS, UNCLIPPED
 from steer_trl.shaping.base import PAPERS, Options, Shaper
 from steer_trl.shaping.batch import TokenBatch
+from steer_trl.shaping.clipping import find_clipped
+from steer_trl.shaping.order_statistics import Reduce, kth_largest
 
 STILL = 1e-5
 """The change of a log-probability, in nats, below which a token counts as unchanged by KL-Cov."""

@@ -15,11 +15,11 @@ from typing import Annotated
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.functional.clipping import find_clipped
 from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import UNCLIPPED
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
+from steer_trl.shaping.clipping import find_clipped
 
 HIGHEST = 10.0
 TINY = 1e-30

@@ -4,9 +4,16 @@
     f_grpo      A_hat_i = (1 - p)^gamma A_i                          F-GRPO, arXiv 2602.06717
     pass_at_k   A_hat_i = (r_i - p) C(n - c - 1, k - 1) / C(n - 1, k - 1) / std       arXiv 2508.10751, 2505.15201
 
-A group has n scored completions, c of them correct, and p = c / n. r is 1 for a correct completion and 0 otherwise
-(`functional/difficulty.py`). std is the standard deviation of pass@k over all subsets of k completions. With
-`scale_rewards="none"` it is 1.
+A group has n scored completions, c of them correct, and p = c / n. r is 1 for a correct completion and 0 otherwise.
+
+Pass@k gives a subset of k completions the score 1 if any of them is correct, and 0 otherwise. The advantage of a
+completion is the mean score of the subsets that include it, minus the mean score of all subsets. This equals
+(n / k) (s - mean s), where s is the reward in theorem 2 of arXiv 2505.15201. For large n, the factor of r - p becomes
+the factor of F-GRPO with gamma = k - 1. std is the standard deviation of pass@k over all subsets of k completions.
+With `scale_rewards="none"` it is 1.
+
+In the functions, `correct` `[N]` holds r, or NaN for a completion that was not scored. Such a completion does not
+count in its group, and its advantage is 0.
 
 Use one of these methods if pass@k matters and prompts differ in difficulty. `maxrl` and `pass_at_k` replace the
 advantages, and refuse rewards with more than two values. `f_grpo` multiplies TRL's advantages and accepts any rewards.
@@ -22,13 +29,47 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.exceptions import InvalidValueError
-from steer_trl.functional.difficulty import focal_factors, maxrl_advantages, pass_at_k_advantages
 from steer_trl.options.base import CorrectnessOptions, Setting
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import deciding_rewards, is_right
+from steer_trl.support.exceptions import InvalidValueError
+
+
+def maxrl_advantages(correct: Float[Tensor, "N"], num_generations: int) -> Float[Tensor, "N"]:
+    """Return MaxRL's advantages `[N]`; 0 if no completion of the group is correct."""
+    groups = correct.view(-1, num_generations)
+    rate = groups.nanmean(1, keepdim=True)
+    return torch.where(rate > 0, (groups - rate) / rate, 0.0).nan_to_num(0.0).flatten()
+
+
+def focal_factors(correct: Float[Tensor, "N"], num_generations: int, gamma: float) -> Float[Tensor, "N"]:
+    """Return F-GRPO's factor for each advantage `[N]`, in [0, 1]; 1 for a completion without a score."""
+    rate = correct.view(-1, num_generations).nanmean(1).repeat_interleave(num_generations)
+    return torch.where(correct.isnan(), 1.0, (1 - rate) ** gamma)
+
+
+def pass_at_k_advantages(
+    correct: Float[Tensor, "N"], num_generations: int, k: int, scaled: bool
+) -> Float[Tensor, "N"]:
+    """Return the pass@k advantages `[N]`.
+
+    If `scaled`, they are divided by sqrt(pass@k (1 - pass@k)), as in arXiv 2508.10751.
+    """
+    groups = correct.view(-1, num_generations)
+    rate = groups.nanmean(1, keepdim=True)
+    scored = (~groups.isnan()).sum(1, keepdim=True)
+    incorrect = (groups == 0).sum(1, keepdim=True)
+    factor = torch.ones_like(rate)
+    for j in range(1, k):
+        factor = factor * (incorrect - j).clamp(min=0) / (scored - j).clamp(min=1)
+    if scaled:
+        no_subset_passes = factor * (1 - rate)
+        factor = factor / (no_subset_passes * (1 - no_subset_passes)).sqrt()
+    # If all subsets have the same score, the scaled factor is 0 / 0.
+    return (factor * (groups - rate)).nan_to_num(0.0).flatten()
+
 
 Options = TypeVar("Options", bound=CorrectnessOptions)
 

@@ -7,7 +7,7 @@ the learning rate. A positive strength raises the entropy, a negative one lowers
 The scale is the 0.9-quantile of |dH| over the tokens of the optimizer step that change the entropy at all, so no
 single token determines it. The method needs an extra pass of the LM head after every forward pass. Use
 `entropy_change` to hold or lower the entropy, and `steer` to damp changes of both signs. The method is not from a
-paper. I_clip, r and Phi are defined in `functional/`.
+paper. I_clip, r and Phi are defined in `functional.py`.
 """
 
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.functional import order_statistics
-from steer_trl.functional.order_statistics import Reduce
 from steer_trl.options.base import Setting, ShapingConfig
+from steer_trl.shaping import order_statistics
 from steer_trl.shaping.base import Control, Shaper
 from steer_trl.shaping.batch import TokenBatch
+from steer_trl.shaping.order_statistics import Reduce
 
 QUANTILE = 0.9
 """The scale is this quantile of |dH|. At this |dH|, a weight differs from 1 by three quarters of the strength."""

@@ -15,13 +15,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.functional import order_statistics
-from steer_trl.functional.order_statistics import Reduce
 from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import TOKEN_RATIOS, Need
 from steer_trl.options.trl import LOSSES
+from steer_trl.shaping import order_statistics
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
+from steer_trl.shaping.order_statistics import Reduce
 
 
 @dataclass

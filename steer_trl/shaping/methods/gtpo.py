@@ -27,11 +27,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.functional.clipping import find_clipped
 from steer_trl.options.base import CorrectnessOptions, Setting
 from steer_trl.options.needs import OWN_ADVANTAGES, SIGNS, UNCLIPPED
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
+from steer_trl.shaping.clipping import find_clipped
 from steer_trl.shaping.scores import deciding_rewards, is_right, standardize
 
 EPS = 1e-8

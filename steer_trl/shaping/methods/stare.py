@@ -1,6 +1,6 @@
 """STARE, arXiv 2606.19236: reweights surprising tokens, always or while the entropy is below a target.
 
-    A_hat = omega * A,   omega = W or M on the sets of `functional/stare.py` while the gate is open, else 1
+    A_hat = omega * A,   omega = W or M on the sets of [`stare_weights`] while the gate is open, else 1
 
 W is the amplifying factor, and M is the attenuating one. The gate is open while an entropy is below the target. This
 entropy is the mean of the rollout, the mean of each completion, or that of each token. The gate can also stay open.
@@ -8,113 +8,118 @@ Use STARE to hold the entropy at a level, and STEER if you do not know a good le
 known only after its first rollouts, so the target may be a multiple of the first rollout's entropy.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float32, Shaped
 from torch import Tensor
 
 from steer_trl.entropy.start import StartEntropy
-from steer_trl.functional import stare_statistic, stare_weights
-from steer_trl.functional.order_statistics import Reduce
-from steer_trl.functional.stare import NAMES, SurprisalLimits, stare_operations
-from steer_trl.functional.stare_controller import TargetEntropyController
-from steer_trl.options.base import Setting, ShapingConfig
+from steer_trl.shaping import order_statistics
 from steer_trl.shaping.base import PAPERS, Control, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
-from steer_trl.validation import as_tuple, check_interval, read_from_state
+from steer_trl.shaping.methods.stare_settings import StareOptions, stare_operations
+from steer_trl.shaping.order_statistics import Reduce, this_process
+from steer_trl.shaping.stare_controller import TargetEntropyController
+from steer_trl.support.validation import as_tuple, check_interval, read_from_state
 
-AMPLIFYING = tuple(name for name in NAMES if any("amplify" in one for one in stare_operations(name)))
-ATTENUATING = tuple(name for name in NAMES if any("attenuate" in one for one in stare_operations(name)))
-COMPARED = {"stare_gate": ("batch", "sample", "token")}
+
+class SurprisalLimits(NamedTuple):
+    """The smallest surprisals in the sets L+ and L- of [`stare_weights`].
+
+    Both are 0-d tensors in nats, and `inf` for an empty set.
+    """
+
+    positive: Tensor
+    negative: Tensor
 
 
-@dataclass
-class StareOptions(ShapingConfig):
-    """Settings of `"stare"`."""
+def stare_statistic(
+    logps: Float[Tensor, "B T"],
+    advantages: Float[Tensor, "B"] | Float[Tensor, "B 1"] | Float[Tensor, "B T"],
+    mask: Shaped[Tensor, "B T"],
+    *,
+    top_fraction: float = 0.1,
+    reduce: Reduce = this_process,
+) -> SurprisalLimits:
+    """Return the smallest surprisals in the sets L+ and L- of [`stare_weights`].
 
-    stare_variant: Annotated[
-        None | str | list[str],  # noqa: RUF036  # as advantage_shaping
-        Setting(
-            "'O1' to 'O4', 'C1' to 'C4', or operations: amplify_high_positive (O1), attenuate_low_positive (O2), "
-            "amplify_low_negative (O3), attenuate_high_negative (O4). Public sources disagree which is O2 and which "
-            "O3. Unset: 'O1', or with hold_entropy 'C2'.",
-            choices=NAMES,
-        ),
-    ] = None
-    stare_top_fraction: Annotated[
-        float,
-        Setting(
-            "P: share of the tokens with positive, and of those with negative advantage, that counts as surprising.",
-            "[0, 1]",
-        ),
-    ] = 0.1
-    stare_amplify: Annotated[
-        float,
-        Setting(
-            "W, which amplifies. The paper has 1.1 for 7B models, 1.05 for 14B and 32B. hold_entropy moves it.",
-            "[1, inf)",
-            needs={"stare_variant": AMPLIFYING, "hold_entropy": None},
-        ),
-    ] = 1.1
-    stare_attenuate: Annotated[
-        float,
-        Setting(
-            "M, which attenuates. The paper has 0.9 for 7B models, 0.95 for 14B and 32B. hold_entropy moves it.",
-            "(0, 1]",
-            needs={"stare_variant": ATTENUATING, "hold_entropy": None},
-        ),
-    ] = 0.9
-    stare_gate: Annotated[
-        str | None,
-        Setting(
-            "Which entropy is compared with the target: the mean of the rollout ('batch'), of each completion "
-            "('sample') or of each token ('token'); 'none': the gate is always open. Unset: 'batch', or with "
-            "hold_entropy 'none'.",
-            choices=("batch", "sample", "token", "none"),
-        ),
-    ] = None
-    stare_target_entropy: Annotated[
-        float,
-        Setting(
-            "The gate is open while the entropy is below this, in the unit of stare_target_entropy_unit.",
-            "(0, inf)",
-            needs=COMPARED,
-        ),
-    ] = 0.3
-    stare_target_entropy_unit: Annotated[
-        str,
-        Setting(
-            "'nats' (per token), or 'initial': a multiple of the first rollout's entropy (0.8: four fifths of it).",
-            choices=("nats", "initial"),
-            needs=COMPARED,
-        ),
-    ] = "nats"
-    stare_adaptive: Annotated[
-        bool,
-        Setting(
-            "Move W and M at each rollout: away from 1 while the entropy is below the target, back while it is above.",
-            needs=COMPARED,
-        ),
-    ] = False
-    stare_step: Annotated[float, Setting("Step of W and M.", "[0, inf)", needs={"stare_adaptive": True})] = 0.01
-    stare_amplify_max: Annotated[
-        float,
-        Setting(
-            "Upper bound of W, at least stare_amplify.",
-            "[1, inf)",
-            needs={"stare_adaptive": True, "stare_variant": AMPLIFYING},
-        ),
-    ] = 1.5
-    stare_attenuate_min: Annotated[
-        float,
-        Setting(
-            "Lower bound of M, at most stare_attenuate.",
-            "(0, 1]",
-            needs={"stare_adaptive": True, "stare_variant": ATTENUATING},
-        ),
-    ] = 0.5
+    With `reduce=order_statistics.all_ranks`, the sets contain the tokens of all ranks.
+    """
+    surprisal, *sides = _split_sides(logps, advantages, mask)
+    return SurprisalLimits(*(order_statistics.top_threshold(surprisal, x, top_fraction, reduce) for x in sides))
+
+
+def _split_sides(logps: Tensor, advantages: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the surprisals and the masks of tokens with positive and negative advantages, all `[B, T]`."""
+    surprisal = -logps.detach().float()
+    advantage = advantages.detach()
+    advantage = advantage.unsqueeze(1) if advantage.dim() == 1 else advantage
+    valid = mask.bool() & surprisal.isfinite()
+    return surprisal, valid & (advantage > 0), valid & (advantage < 0)
+
+
+def stare_weights(
+    logps: Float[Tensor, "B T"],
+    advantages: Float[Tensor, "B"] | Float[Tensor, "B 1"] | Float[Tensor, "B T"],
+    mask: Shaped[Tensor, "B T"],
+    *,
+    variant: str | Collection[str] = "O1",
+    top_fraction: float = 0.1,
+    amplify: float = 1.1,
+    attenuate: float = 0.9,
+    statistic: SurprisalLimits | None = None,
+    tolerance: float = 0.0,
+) -> Float32[Tensor, "B T"]:
+    r"""Weight tokens by their surprisal and the sign of their advantage, as STARE does while its gate is open.
+
+    T+ and T- are the tokens with A > 0 and A < 0. L+ and L- are the `top_fraction` of T+ and of T- with the largest
+    surprisal -ln pi, and U+ and U- are the other tokens. That U+ and U- hold all other tokens is our reading, because
+    the paper's choice is not public. Four operations raise the entropy. Each multiplies the advantages in one set by W
+    (`amplify`) or M (`attenuate`), and has a name in the paper:
+
+        amplify_high_positive     L+ by W    O1        attenuate_low_positive     U+ by M    O2
+        amplify_low_negative      U- by W    O3        attenuate_high_negative    L- by M    O4
+
+        C1 = O1 + O3    C2 = O1 + O4    C3 = O2 + O3    C4 = O2 + O4
+
+    Public sources disagree on which operation is O2 and which is O3. The long names of the operations are unambiguous.
+    Masked tokens, and tokens whose log-probability is not finite, have the weight 1.
+
+    Args:
+        logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
+        advantages (`torch.Tensor` of shape `[B]`, `[B, 1]` or `[B, T]`): only the signs are read; tokens with an
+            advantage of 0 are in no set.
+        mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that count.
+        variant (`str` or collection of `str`): one or several of the names above.
+        top_fraction (`float`): P in [0, 1], rounded up to whole tokens, at least one token; 0 selects none.
+        amplify (`float`): W, at least 1.
+        attenuate (`float`): M, in (0, 1].
+        statistic (`SurprisalLimits`, *optional*): the result of [`stare_statistic`] for the batch that these
+            tokens belong to; by default, for these tokens alone.
+        tolerance (`float`): a surprisal below the threshold by at most this, in nats, still counts as equal to it.
+    """
+    surprisal, *sides = _split_sides(logps, advantages, mask)
+    if statistic is None:
+        statistic = stare_statistic(logps, advantages, mask, top_fraction=top_fraction)
+    highs = []
+    lows = []
+    for side, limit in zip(sides, statistic, strict=True):
+        high = side & (surprisal >= limit - tolerance)
+        highs.append(high)
+        lows.append(side & ~high & limit.isfinite())
+    sets = {
+        "amplify_high_positive": (highs[0], amplify),
+        "attenuate_low_positive": (lows[0], attenuate),
+        "amplify_low_negative": (lows[1], amplify),
+        "attenuate_high_negative": (highs[1], attenuate),
+    }
+    weights = torch.ones_like(surprisal)
+    for operation in stare_operations(variant):
+        chosen, weight = sets[operation]
+        weights = torch.where(chosen, weight, weights)
+    return weights
 
 
 class Stare(Shaper[StareOptions]):

@@ -13,8 +13,8 @@ from datasets import Dataset, IterableDataset
 from torch import nn
 from trl.trainer.utils import get_callable_name
 
+from steer_trl.support.validation import did_you_mean
 from steer_trl.trainer.trl import GRPOTrainer, is_overridden
-from steer_trl.validation import did_you_mean
 
 OF_TRL = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
 """The arguments that TRL passes to every reward function."""

@@ -15,13 +15,13 @@ from trl.trainer.utils import get_callable_name, get_config_model_id
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.data.lengths import check_tokenizer
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.exceptions import InvalidTypeError, InvalidValueError
 from steer_trl.rewards import MathReward
 from steer_trl.shaping import Shaper, reads_sensitivities
+from steer_trl.support.exceptions import InvalidTypeError, InvalidValueError
+from steer_trl.support.validation import refuse
 from steer_trl.trainer.checks.columns import column_complaints, list_datasets
 from steer_trl.trainer.correctness import correctness_complaints
 from steer_trl.trainer.trl import GRPOTrainer, tokenizer_of
-from steer_trl.validation import refuse
 
 logger = logging.getLogger(__name__)
 

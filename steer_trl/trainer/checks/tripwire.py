@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from steer_trl.exceptions import CannotContinueError
 from steer_trl.shaping import Shaper, reads_sensitivities
 from steer_trl.shaping.base import HOOKS, ROLLOUT_HOOKS
-from steer_trl.system import find_versions
+from steer_trl.support.exceptions import CannotContinueError
+from steer_trl.support.system import find_versions
 from steer_trl.trainer.contract import INSTALL
 from steer_trl.trainer.inputs import Score, loss_mask
 from steer_trl.trainer.trl import GRPOTrainer, class_of_override, micro_batches_done, steps_per_rollout

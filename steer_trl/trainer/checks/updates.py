@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, nn
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from steer_trl.callbacks.alarms import Alarms
-from steer_trl.diagnostics.keys import names
-from steer_trl.diagnostics.learning_rules import ALIKE
-from steer_trl.diagnostics.watch import Alarm
+from steer_trl.monitoring import key_names
+from steer_trl.monitoring.alarms import Alarms
+from steer_trl.monitoring.learning_rules import ALIKE
+from steer_trl.monitoring.watch import Alarm
+from steer_trl.support.validation import refuse
 from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.trl import GRPOTrainer
-from steer_trl.validation import refuse
 
 PATIENCE = 20
 """Number of optimizer steps without any change to the model before the alarm is raised."""
@@ -67,7 +67,7 @@ class UpdateWatch(TrainerCallback):
         has_changed = not len(first) or not torch.equal(first, _sample(self._trainer.model))
         if has_changed:
             self._first = None
-        elif steps >= PATIENCE and numbers.get(names.REWARD_STD, 1.0) > ALIKE:
+        elif steps >= PATIENCE and numbers.get(key_names.REWARD_STD, 1.0) > ALIKE:
             self._first = None
             text = TEXT.format(count=len(first), steps=steps)
             alarm = Alarm(state.global_step, "no_update", "The model does not change", text, "error", {})

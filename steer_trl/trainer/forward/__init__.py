@@ -9,6 +9,11 @@ attention.py   which tokens of that row attend to which
 varlen.py      the same for flash attention, which nobody has run yet
 cost.py        the cost of a pass, by which a prompt is computed once or once for each completion
 joined.py      rows moved to the left, for attention that cannot compute one row
+ordering.py    decides whether a step's rows are ordered: a prompt's completions together, equal work for ranks
+arrangement.py finds that order
+exchange.py    sends rows to the ranks that compute them
+head_pass.py   the head's second pass, for exact entropy sensitivities
+passes.py      reads every pass where TRL calls it
 """
 
 from steer_trl.trainer.forward.run import Forward

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steer_trl.randomness import keep_random_state
+from steer_trl.support.randomness import keep_random_state
 from steer_trl.trainer.inputs import ForwardPass, PassInputs, take_rows
 from steer_trl.trainer.trl import GRPOTrainer
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from steer_trl.shaping import Shaper, reads_sensitivities
 from steer_trl.trainer.forward.decision import Padding
-from steer_trl.trainer.head_pass import add_sensitivities
+from steer_trl.trainer.forward.head_pass import add_sensitivities
 from steer_trl.trainer.inputs import ForwardPass, PassInputs, Score
 from steer_trl.trainer.trl import GRPOTrainer
 

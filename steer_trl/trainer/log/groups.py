@@ -1,9 +1,9 @@
-"""Logs pass@k of a rollout's groups (`diagnostics/groups.py`), over everything that was generated for it."""
+"""Logs pass@k of a rollout's groups (`monitoring/groups.py`), over everything that was generated for it."""
 
 import torch
 from torch import Tensor
 
-from steer_trl.diagnostics.groups import measure_groups
+from steer_trl.monitoring.groups import measure_groups
 from steer_trl.trainer.correctness import deciding_reward, is_decided
 from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log

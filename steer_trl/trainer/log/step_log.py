@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from steer_trl.diagnostics.statistics import Statistic
-from steer_trl.diagnostics.tokens import change_statistics, sanity_statistics, token_statistics
-from steer_trl.diagnostics.weights import shaping_statistics, weight_statistics
 from steer_trl.entropy.hold import HoldEntropy
+from steer_trl.monitoring.statistics import Statistic
+from steer_trl.monitoring.tokens import change_statistics, sanity_statistics, token_statistics
+from steer_trl.monitoring.weights import shaping_statistics, weight_statistics
 from steer_trl.shaping import Shaped, Shaper, TokenBatch
 from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.log.sums import StepSummary

@@ -1,6 +1,6 @@
 """Sums statistics over the trained tokens of all ranks, for an optimizer step or a batch of an evaluation.
 
-Every key, its unit and its estimator are in the registry, `diagnostics/keys/`, and in `docs/report.md`. TRL averages
+Every key, its unit and its estimator are in the registry, `monitoring/keys.py`, and in `docs/report.md`. TRL averages
 the values between two log lines, and puts `eval_` before the keys of an evaluation.
 """
 
@@ -12,10 +12,10 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from steer_trl.diagnostics.estimators import MEAN
-from steer_trl.diagnostics.keys import SUMMED
-from steer_trl.diagnostics.statistics import Statistic
-from steer_trl.functional.order_statistics import extremes
+from steer_trl.monitoring.estimators import MEAN
+from steer_trl.monitoring.keys import SUMMED
+from steer_trl.monitoring.statistics import Statistic
+from steer_trl.shaping.order_statistics import extremes
 
 
 class StepSummary:

@@ -11,7 +11,7 @@ import numpy as np
 from accelerate.utils import gather_object
 from torch import Tensor
 
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.trainer.trl import GRPOTrainer, extra_columns, find_images
 
 StoredCompletion = dict[str, Any]

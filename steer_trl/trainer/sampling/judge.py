@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steer_trl.functional.informative import is_informative
+from steer_trl.shaping.informative import is_informative
 from steer_trl.trainer.correctness import deciding_reward, find_judges, is_decided
 from steer_trl.trainer.trl import GRPOTrainer, calculate_rewards, count_written
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from torch.utils.data import DataLoader
 from trl.trainer.utils import RepeatSampler
 
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.trainer.trl import GRPOTrainer, class_of_override, steps_per_rollout
 
 

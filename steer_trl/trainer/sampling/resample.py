@@ -18,7 +18,8 @@ from typing import Any, NoReturn
 import torch
 
 from steer_trl.options.base import OLD_NAMES
-from steer_trl.system import write_whole
+from steer_trl.support.system import write_whole
+from steer_trl.trainer.checkpoints.saved import SAMPLING_FILE, read_tensors
 from steer_trl.trainer.correctness import deciding_reward, is_decided
 from steer_trl.trainer.log.groups import log_groups
 from steer_trl.trainer.ranks import raise_together, read_on_main
@@ -33,7 +34,6 @@ from steer_trl.trainer.sampling.completions import (
 from steer_trl.trainer.sampling.judge import GroupVerdict, Rows, judge_groups, share_without_judge
 from steer_trl.trainer.sampling.log import log_sampling
 from steer_trl.trainer.sampling.prompts import open_stream
-from steer_trl.trainer.saved import SAMPLING_FILE, read_tensors
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log, class_of_override, intercept
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support.methods.batches import EXACT, SEEDS, bonus, chosen, covariances, gradient, kept, random_batch, weights
 
-from steer_trl.randomness import draw_uniform
 from steer_trl.shaping import TokenBatch
+from steer_trl.support.randomness import draw_uniform
 
 
 @given(SEEDS, st.sampled_from([0.01, 0.3, 1.0]))

@@ -7,9 +7,9 @@ import torch
 from hypothesis import strategies as st
 
 from steer_trl import SteerGRPOConfig, shaping
-from steer_trl.functional.order_statistics import this_process
 from steer_trl.shaping import SHAPERS, Rollout, TokenBatch
 from steer_trl.shaping.base import BATCH_HOOKS, ROLLOUT_HOOKS
+from steer_trl.shaping.order_statistics import this_process
 from support.methods.oracles import mean, trained
 from support.runs import ON_CPU
 

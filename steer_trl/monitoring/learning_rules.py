@@ -1,0 +1,267 @@
+"""The alarms about a run that learns nothing. They work with any trainer that logs GRPO's keys.
+
+If the cause of one alarm explains another alarm, only the first is raised. For example, if every reward is 0 because
+every completion is truncated, the alarm is about the truncation and not about the reward.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from steer_trl.monitoring import key_names
+from steer_trl.monitoring.rules import Numbers, Rule, RuleReading, read_key
+from steer_trl.support.validation import is_number
+
+ALIKE = 1e-6
+"""Rewards count as equal up to this standard deviation. Rounding can make it differ from 0 for equal rewards."""
+FUNCTION_MEAN = re.compile(r"rewards/(.+)/mean")
+UNSCORED = "unscored "
+"""Prefix of the name under which `watch.py` stores a flag for each reward function.
+
+The flag is 1 until the function scores a completion, and 0 afterwards.
+"""
+
+
+ON_ROLLOUTS = "acts on rollouts: "
+"""Prefix of the facts that name the methods that change the advantages of whole rollouts."""
+IS_TRUNCATED = "sampling is truncated"
+"""The fact that the user has set `top_p`, `top_k` or `min_p`, so that the policies differ on purpose."""
+
+
+def remember_unscored(before: Numbers, line: Mapping[str, Any]) -> dict[str, float]:
+    """Return a flag for each reward function in a `line` of the log, under a name that begins with `UNSCORED`.
+
+    The flag is 1 if the function has not scored any completion so far, and 0 otherwise. `before` holds the numbers
+    from earlier lines.
+    """
+    memory = {}
+    for key, value in line.items():
+        function = FUNCTION_MEAN.fullmatch(key)
+        if function is None:
+            continue
+        name = UNSCORED + function[1]
+        has_scored = is_number(value) and math.isfinite(value)
+        memory[name] = 0.0 if has_scored else before.get(name, 1.0)
+    return memory
+
+
+def find_unscored(log: Numbers) -> list[str]:
+    """Return the reward functions that have returned `None` for every completion so far."""
+    unscored = [key for key, value in log.items() if key.startswith(UNSCORED) and value == 1]
+    return [key.removeprefix(UNSCORED) for key in unscored]
+
+
+def count_unscored(log: Numbers) -> RuleReading:
+    """Return the number of reward functions that have not scored any completion."""
+    return {"value": float(len(find_unscored(log)))}
+
+
+def name_unscored(log: Numbers) -> dict[str, str]:
+    """Return the names of the reward functions that have not scored any completion."""
+    return {"functions": " and ".join(map(repr, find_unscored(log)))}
+
+
+def are_all_truncated(log: Numbers) -> bool:
+    """Return whether every completion is truncated."""
+    return log.get(key_names.CLIPPED_RATIO, 0.0) >= 1
+
+
+def read_reward_spread(log: Numbers) -> RuleReading:
+    """Return the standard deviation of a step's rewards, or NaN if another rule explains why they are equal."""
+    is_explained = are_all_truncated(log) or find_unscored(log) or log.get(key_names.UNANSWERED, 0.0) >= 0.95
+    return {
+        "value": math.nan if is_explained else log[key_names.REWARD_STD],
+        "reward": log.get(key_names.REWARD, math.nan),
+    }
+
+
+def read_dead_groups(log: Numbers) -> RuleReading:
+    """Return the share of groups with equal rewards, or NaN if all rewards of the step are equal."""
+    are_alike = log.get(key_names.REWARD_STD, 1.0) <= ALIKE
+    return {"value": math.nan if are_alike else log[key_names.FRAC_REWARD_ZERO_STD]}
+
+
+def read_some_dead_groups(log: Numbers) -> RuleReading:
+    """Return the share of groups with equal rewards, or NaN if every group has equal rewards."""
+    share = read_dead_groups(log)["value"]
+    return {"value": math.nan if share >= 1 else share}
+
+
+def read_truncation(log: Numbers) -> RuleReading:
+    """Return the share of truncated completions, or NaN if every completion is truncated."""
+    return {"value": math.nan if are_all_truncated(log) else log[key_names.CLIPPED_RATIO]}
+
+
+def read_gradient(log: Numbers) -> RuleReading:
+    """Return the norm of the gradient, or NaN if equal rewards or truncation explain a norm of 0."""
+    some_differ = log[key_names.REWARD_STD] > ALIKE and log.get(key_names.FRAC_REWARD_ZERO_STD, 0.0) < 0.9
+    return {"value": log[key_names.GRAD_NORM] if some_differ and not are_all_truncated(log) else math.nan}
+
+
+def find_cause(log: Numbers) -> dict[str, str]:
+    """Return the probable cause of a gradient of 0: a method that has set all advantages to 0, or the model."""
+    methods = [name.removeprefix(ON_ROLLOUTS) for name in log if name.startswith(ON_ROLLOUTS)]
+    is_removed = (
+        log.get(key_names.ROLLOUT_ADVANTAGE_LEFT, 1.0) == 0 and log.get(key_names.ROLLOUT_ADVANTAGE_CHANGE, 0.0) > 0
+    )
+    if methods and is_removed:
+        cause = f"{' and '.join(map(repr, methods))} has set all advantages to 0 (rollout_advantage_change)"
+        why = "A method that goes by correctness does so if every completion counts as correct, or none"
+        return {"cause": f"{cause}. {why}: check correct_reward and correct_threshold."}
+    return {
+        "cause": "The parameters may be frozen (an adapter that is not trainable), the completions masked out, or the "
+        "gradients too small for half precision."
+    }
+
+
+def read_sampling(log: Numbers) -> RuleReading:
+    """Return how far the surprisal of the sampled tokens is from the entropy, in nats; 0 within five errors.
+
+    The value is NaN if the user has truncated sampling, which a note at the start of the run explains.
+    """
+    gap = log[key_names.SAMPLED_AS_SCORED]
+    error = log[key_names.SAMPLED_ERROR]
+    value = abs(gap) if abs(gap) > ERRORS * error else 0.0
+    return {"value": math.nan if log.get(IS_TRUNCATED, 0.0) == 1 else value, "gap": gap, "error": error}
+
+
+def describe_sampling(log: Numbers) -> dict[str, str]:
+    """Return whether the policy that samples is sharper or flatter than the one that is scored."""
+    is_sharper = log.get(key_names.SAMPLED_AS_SCORED, 0.0) < 0
+    return {"direction": "below" if is_sharper else "above", "shape": "less" if is_sharper else "more"}
+
+
+ERRORS = 5
+"""The number of standard errors up to which a difference counts as chance."""
+
+LEARNING_RULES = (
+    Rule(
+        name="unscored",
+        title="A reward function scores nothing",
+        fires=1.0,
+        clears=0.0,
+        steps=10,
+        read=count_unscored,
+        find_words=name_unscored,
+        compared="functions that have returned `None` only",
+        text="{functions} has returned None for every completion so far, so the model learns nothing from it. None "
+        "means that a completion cannot be judged. TRL's accuracy_reward returns None if it cannot parse the "
+        "reference solution. Print one row of the data set, and call the function on a completion that you write "
+        "yourself.",
+    ),
+    Rule(
+        name="unreadable",
+        title="Answers cannot be parsed",
+        fires=0.95,
+        clears=0.8,
+        steps=10,
+        read=read_key(key_names.UNANSWERED),
+        compared="`math_reward/unanswered`",
+        text="in {value:.0%} of the completions the reward finds no answer that it can parse, so even a correct "
+        "answer counts as incorrect. Ask for \\boxed{{}} in the prompt, or change what the reward looks for. A base "
+        "model may need a chat template or an example. Read some completions (log_completions=True).",
+    ),
+    Rule(
+        name="never_ends",
+        title="No completion ends",
+        fires=1.0,
+        clears=0.9,
+        steps=5,
+        read=read_key(key_names.CLIPPED_RATIO),
+        compared="`completions/clipped_ratio`",
+        text="every completion is cut off at max_completion_length. Most rewards count that as incorrect; with "
+        "mask_truncated_completions=True the loss is 0. Raise max_completion_length. If completions ramble on after "
+        "the answer, the model does not write its end token. It may be a base model without a chat template, or have "
+        "been trained with an end token other than the tokenizer's eos_token.",
+    ),
+    Rule(
+        name="one_reward",
+        title="All completions have the same reward",
+        fires=1e-06,
+        clears=2e-06,
+        steps=15,
+        read=read_reward_spread,
+        compared="`reward_std`",
+        text="all completions of a step have the same reward ({reward:.4g}), so advantages, loss and gradient are 0. "
+        "If this is the highest reward, the task is solved: take harder problems. If rewards have never differed, the "
+        "task is too hard, or the reward cannot find the answer: call it on an answer that you write yourself. "
+        "If they differed before, the entropy may have collapsed. Read some completions (log_completions=True).",
+    ),
+    Rule(
+        name="no_advantage",
+        title="All advantages are 0",
+        fires=1.0,
+        clears=0.9,
+        steps=10,
+        read=read_dead_groups,
+        compared="`frac_reward_zero_std`, where `reward_std` is above 0",
+        text="within every group all completions have the same reward, so all advantages, the loss and the gradient "
+        "are 0. Each prompt is solved always or never: take problems of medium difficulty, or raise "
+        "num_generations or temperature. If the completions of a prompt are identical, generation does not "
+        "sample.",
+    ),
+    Rule(
+        name="truncation",
+        title="Completions are cut off",
+        fires=0.5,
+        clears=0.35,
+        steps=10,
+        read=read_truncation,
+        compared="`completions/clipped_ratio` below 1",
+        text="{value:.0%} of the completions are cut off at max_completion_length, and most rewards count them as "
+        "incorrect. Raise max_completion_length, look for repetition in the completions (log_completions=True), or "
+        "set mask_truncated_completions=True.",
+    ),
+    Rule(
+        name="dead_groups",
+        title="Nearly all groups teach nothing",
+        fires=0.9,
+        clears=0.75,
+        steps=10,
+        read=read_some_dead_groups,
+        compared="the value of `no_advantage`, below 1",
+        text="in {value:.0%} of the groups all completions have the same reward, so nothing is learned from them. "
+        "Take harder or easier problems, raise num_generations, or set dynamic_sampling='resample' (a setting of "
+        "SteerGRPOConfig). Check whether the reward distinguishes answers at all.",
+    ),
+    Rule(
+        name="no_gradient",
+        title="There are advantages but no gradient",
+        fires=0.0,
+        clears=1e-12,
+        steps=10,
+        read=read_gradient,
+        compared="`grad_norm`, where at least a tenth of the groups differ",
+        find_words=find_cause,
+        text="rewards differ within groups, but the norm of the gradient is 0. {cause}",
+    ),
+    Rule(
+        name="sampled_otherwise",
+        title="The policy that samples is not the policy that is scored",
+        fires=0.02,
+        clears=0.01,
+        steps=0,
+        read=read_sampling,
+        find_words=describe_sampling,
+        compared="size of `sampled_as_scored` if it is beyond five `sampled_as_scored/error`, nats; not if `top_p`, "
+        "`top_k` or `min_p` is set in the configuration",
+        text="the surprisal of the sampled tokens is {value:.3g} nats {direction} the policy's entropy (standard "
+        "error {error:.2g}), so completions are {shape} random than the log says, and ratios and gradients are of "
+        "another policy. Look at generation_kwargs, at the model's generation_config (Transformers takes every value "
+        "from it that TRL leaves unset), at repetition_penalty and dropout, at a chat template or prompt that differs "
+        "between sampling and scoring, and at an engine whose weights or precision differ.",
+    ),
+    Rule(
+        name="no_entropy",
+        title="The policy is certain at the first step",
+        fires=0.001,
+        clears=0.002,
+        steps=0,
+        read=read_key(key_names.START_ENTROPY),
+        compared="`rollout_entropy/start`, or `entropy` of the first line, nats",
+        text="the entropy is {value:.2g} nats at the first step, so the model writes the same completion each time. "
+        "It was fine-tuned for too long, or the temperature is too low. With a patched trainer, a 0 may mean that "
+        "entropies are not computed: check whether the completions of a prompt differ (log_completions=True).",
+    ),
+)

@@ -1,0 +1,124 @@
+"""Settings of STARE, with the paper's names for its operations (`methods/stare.py`)."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Annotated
+
+from steer_trl.options.base import Setting, ShapingConfig
+from steer_trl.support.validation import as_tuple
+
+STARE_OPERATIONS = (
+    "amplify_high_positive",
+    "attenuate_low_positive",
+    "amplify_low_negative",
+    "attenuate_high_negative",
+)
+STARE_VARIANTS = {
+    "O1": STARE_OPERATIONS[:1],
+    "O2": STARE_OPERATIONS[1:2],
+    "O3": STARE_OPERATIONS[2:3],
+    "O4": STARE_OPERATIONS[3:],
+    "C1": (STARE_OPERATIONS[0], STARE_OPERATIONS[2]),
+    "C2": (STARE_OPERATIONS[0], STARE_OPERATIONS[3]),
+    "C3": (STARE_OPERATIONS[1], STARE_OPERATIONS[2]),
+    "C4": (STARE_OPERATIONS[1], STARE_OPERATIONS[3]),
+}
+NAMES = (*STARE_VARIANTS, *STARE_OPERATIONS)
+
+
+def stare_operations(variant: str | Collection[str]) -> tuple[str, ...]:
+    """Return the operations of one or several variants. A variant is a name from the paper or an operation."""
+    operations = [STARE_VARIANTS.get(name, (name,)) for name in as_tuple(variant)]
+    return tuple(dict.fromkeys(operation for several in operations for operation in several))
+
+
+AMPLIFYING = tuple(name for name in NAMES if any("amplify" in one for one in stare_operations(name)))
+ATTENUATING = tuple(name for name in NAMES if any("attenuate" in one for one in stare_operations(name)))
+COMPARED = {"stare_gate": ("batch", "sample", "token")}
+
+
+@dataclass
+class StareOptions(ShapingConfig):
+    """Settings of `"stare"`."""
+
+    stare_variant: Annotated[
+        None | str | list[str],  # noqa: RUF036  # as advantage_shaping
+        Setting(
+            "'O1' to 'O4', 'C1' to 'C4', or operations: amplify_high_positive (O1), attenuate_low_positive (O2), "
+            "amplify_low_negative (O3), attenuate_high_negative (O4). Public sources disagree which is O2 and which "
+            "O3. Unset: 'O1', or with hold_entropy 'C2'.",
+            choices=NAMES,
+        ),
+    ] = None
+    stare_top_fraction: Annotated[
+        float,
+        Setting(
+            "P: share of the tokens with positive, and of those with negative advantage, that counts as surprising.",
+            "[0, 1]",
+        ),
+    ] = 0.1
+    stare_amplify: Annotated[
+        float,
+        Setting(
+            "W, which amplifies. The paper has 1.1 for 7B models, 1.05 for 14B and 32B. hold_entropy moves it.",
+            "[1, inf)",
+            needs={"stare_variant": AMPLIFYING, "hold_entropy": None},
+        ),
+    ] = 1.1
+    stare_attenuate: Annotated[
+        float,
+        Setting(
+            "M, which attenuates. The paper has 0.9 for 7B models, 0.95 for 14B and 32B. hold_entropy moves it.",
+            "(0, 1]",
+            needs={"stare_variant": ATTENUATING, "hold_entropy": None},
+        ),
+    ] = 0.9
+    stare_gate: Annotated[
+        str | None,
+        Setting(
+            "Which entropy is compared with the target: the mean of the rollout ('batch'), of each completion "
+            "('sample') or of each token ('token'); 'none': the gate is always open. Unset: 'batch', or with "
+            "hold_entropy 'none'.",
+            choices=("batch", "sample", "token", "none"),
+        ),
+    ] = None
+    stare_target_entropy: Annotated[
+        float,
+        Setting(
+            "The gate is open while the entropy is below this, in the unit of stare_target_entropy_unit.",
+            "(0, inf)",
+            needs=COMPARED,
+        ),
+    ] = 0.3
+    stare_target_entropy_unit: Annotated[
+        str,
+        Setting(
+            "'nats' (per token), or 'initial': a multiple of the first rollout's entropy (0.8: four fifths of it).",
+            choices=("nats", "initial"),
+            needs=COMPARED,
+        ),
+    ] = "nats"
+    stare_adaptive: Annotated[
+        bool,
+        Setting(
+            "Move W and M at each rollout: away from 1 while the entropy is below the target, back while it is above.",
+            needs=COMPARED,
+        ),
+    ] = False
+    stare_step: Annotated[float, Setting("Step of W and M.", "[0, inf)", needs={"stare_adaptive": True})] = 0.01
+    stare_amplify_max: Annotated[
+        float,
+        Setting(
+            "Upper bound of W, at least stare_amplify.",
+            "[1, inf)",
+            needs={"stare_adaptive": True, "stare_variant": AMPLIFYING},
+        ),
+    ] = 1.5
+    stare_attenuate_min: Annotated[
+        float,
+        Setting(
+            "Lower bound of M, at most stare_attenuate.",
+            "(0, 1]",
+            needs={"stare_adaptive": True, "stare_variant": ATTENUATING},
+        ),
+    ] = 0.5

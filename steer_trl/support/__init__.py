@@ -1,0 +1,1 @@
+"""Shared helpers: checks of values, errors, files and processes, secrets, random numbers."""

@@ -1,1 +1,0 @@
-"""The token log: an export of some groups of a rollout, token by token, every few optimizer steps."""
