@@ -8,17 +8,19 @@ import logging
 import re
 from copy import deepcopy
 from dataclasses import dataclass, fields
+from functools import wraps
 from typing import Any
 
 from trl import GRPOConfig
 
 from steer_trl.entropy.checks import hold_conflicts
 from steer_trl.options.base import OLD_NAMES, add_help, settings_of, single_complaints
+from steer_trl.options.methods import MethodSettings
+from steer_trl.options.moved import moved_complaints
 from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.options.trl import entropy_target_complaints
-from steer_trl.shaping import SHAPERS, Shaper, find_shaper
+from steer_trl.shaping import Shaper, find_shaper, options
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
-from steer_trl.shaping.methods import MethodOptions
 from steer_trl.support.redact import allow_texts, select_public
 from steer_trl.support.validation import as_tuple, refuse
 
@@ -36,15 +38,29 @@ CONSTANT_SCHEDULES = ("constant", "constant_with_warmup")
 LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 
+def refuse_moved(config: type["SteerGRPOConfig"]) -> type["SteerGRPOConfig"]:
+    """Let the constructor of a configuration name the new place of each former setting that it is given."""
+    construct = config.__init__
+
+    @wraps(construct)
+    def construct_checked(self: "SteerGRPOConfig", *args: Any, **settings: Any) -> None:
+        refuse(moved_complaints(settings), "SteerGRPOConfig")
+        construct(self, *args, **settings)
+
+    config.__init__ = construct_checked  # type: ignore[method-assign]
+    return config
+
+
+@refuse_moved
 @add_help
 @dataclass
-class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
+class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
-    It adds general settings and the settings of each method (for example `SteerOptions` in `shaping/methods/steer.py`)
-    to [`~trl.GRPOConfig`], whose fields keep their meaning and defaults. `docs/settings.md` lists the added fields
-    with their ranges. By default, every method uses its authors' values.
+    It adds general settings and those of STEER, STARE and pass@k training to [`~trl.GRPOConfig`], whose fields keep
+    their meaning and defaults. `docs/settings.md` lists the added fields with their ranges. The constants of other
+    methods are options in `shaping_options`. By default, every method uses its authors' values.
 
     Before a model is loaded, one error reports all invalid values together. If there are none, one error reports all
     invalid combinations together. TRL's own checks run as well.
@@ -67,6 +83,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         if methods and needs_actuator:
             self.advantage_shaping = [*methods, DEFAULT_WITH_HOLD]
             methods[DEFAULT_WITH_HOLD] = find_shaper(DEFAULT_WITH_HOLD)
+        refuse(options.value_complaints(methods, self), "SteerGRPOConfig")
         for method in methods.values():
             method.fill_unset(self)
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
@@ -192,16 +209,12 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
 
     def _combination_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         complaints = entropy_target_complaints(self)
-        if self.shaping_options and set(methods) <= set(SHAPERS):
-            complaints.append(
-                f"shaping_options={self.shaping_options!r} must be unset without a custom method. The settings of the "
-                "other methods are fields of this configuration."
-            )
         for name, method in methods.items():
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
             complaints += need_complaints(name, method, self)
         # The log's `rollout_pass@k` reads these in every run.
         judges = ("correct_reward", "correct_threshold")
+        complaints += options.place_complaints(methods, self)
         complaints += setting_complaints(methods, self, read_elsewhere=judges) + combination_complaints(methods, self)
         return complaints + hold_conflicts(methods, self)
 

@@ -5,9 +5,9 @@ import inspect
 import math
 import pickle
 import re
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from itertools import permutations
-from typing import get_type_hints
+from typing import Annotated, get_type_hints
 
 import pytest
 import torch
@@ -15,10 +15,13 @@ from support.mistakes import REFUSED, WARNED, config, of
 from trl import GRPOConfig, TrlParser
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.options.base import OLD_NAMES, ShapingConfig, settings_of
+from steer_trl.options.base import OLD_NAMES, Setting, ShapingConfig, settings_of
+from steer_trl.options.methods import STARE_VARIANTS, MethodSettings, stare_operations
+from steer_trl.options.moved import MOVED
 from steer_trl.shaping import SHAPERS, Rollout, Shaper, act_on_rollouts, make_shapers, shape_rollout
-from steer_trl.shaping.methods import READERS, MethodOptions
-from steer_trl.shaping.methods.stare_settings import STARE_VARIANTS, stare_operations
+from steer_trl.shaping.methods import READERS
+from steer_trl.shaping.methods.steer import Steer
+from steer_trl.support.redact import select_public
 from steer_trl.support.validation import Refusal
 
 
@@ -38,7 +41,8 @@ class OneMore(Shaper):
 
 
 def test_the_released_form_of_steer_has_a_floor():
-    assert (config().steer_scale_floor, config(steer_form="released").steer_scale_floor) == (0, 0.02)
+    floors = [Steer(config(steer_form=form)).scale_floor for form in ("paper", "released")]
+    assert floors == [0, 0.02]
 
 
 def test_every_field_of_trl_keeps_its_default():
@@ -86,13 +90,70 @@ def test_an_ordinary_setting_causes_no_warning(settings, caplog):
 
 
 def test_every_setting_has_a_method_reading_it():
-    own = {field.name for field in fields(MethodOptions)} - {field.name for field in fields(ShapingConfig)}
+    own = {field.name for field in fields(MethodSettings)} - {field.name for field in fields(ShapingConfig)}
     assert own == READERS.keys()  # so that no method's class of settings was left out
     assert all(READERS[name] for name in own)
     source = {name: inspect.getsource(inspect.getmodule(SHAPERS[name])) for name in SHAPERS}
     for name, readers in READERS.items():
         if name not in ("correct_reward", "correct_threshold"):
             assert any(name in source[reader] for reader in readers), name
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_former_setting_names_its_new_place(name):
+    method, option = MOVED[name]
+    (default,) = [field.default for field in fields(SHAPERS[method].options_class) if field.name == option]
+    with pytest.raises(ValueError, match=rf"{name} .*'{method}': {{'{option}'"):
+        config(advantage_shaping=method, **{name: default})
+    assert config(advantage_shaping=method, shaping_options={method: {option: default}})
+
+
+def test_every_option_is_described():
+    for name, method in SHAPERS.items():
+        declared = settings_of(method.options_class)
+        assert declared.keys() == {field.name for field in fields(method.options_class)}, name
+        kinds = get_type_hints(method.options_class)
+        assert all(setting.within for option, setting in declared.items() if kinds[option] is not bool), name
+
+
+@dataclass
+class FadeOptions:
+    last: Annotated[float, Setting("Weight of the last token.", "[0, 1]")] = 0.5
+    shape: Annotated[str, Setting("How the weight falls.", choices=("line", "step"))] = "line"
+
+
+class Fade(Shaper):
+    options_class = FadeOptions
+
+    def weights(self, batch, measure):
+        return self.options.last * batch.mask
+
+
+FADE = f"{__name__}.Fade"
+
+
+@pytest.mark.parametrize("options", [{"last": 0.25}, {FADE: {"last": 0.25}}], ids=["flat", "nested"])
+def test_a_custom_method_has_checked_options(options):
+    (fade,) = make_shapers(config(advantage_shaping=FADE, shaping_options=options)).values()
+    assert (fade.options.last, fade.options.shape) == (0.25, "line")
+
+
+@pytest.mark.parametrize("options", [{"last": 2}, {"lost": 0.5}, {FADE: {"shape": "curve"}}, {FADE: 3}, 3], ids=str)
+def test_wrong_options_of_a_custom_method_are_refused(options):
+    with pytest.raises(ValueError, match="shaping_options"):
+        config(advantage_shaping=FADE, shaping_options=options)
+
+
+def test_options_of_several_methods_stand_under_their_names():
+    options = {FADE: {"last": 0.25}, "f_grpo": {"gamma": 2.0}}
+    methods = make_shapers(config(advantage_shaping=["f_grpo", FADE], shaping_options=options))
+    assert (methods[FADE].options.last, methods["f_grpo"].options.gamma) == (0.25, 2.0)
+
+
+def test_declared_texts_in_options_are_public():
+    config(advantage_shaping=FADE)
+    given = {"shaping_options": {FADE: {"shape": "step", "last": 0.5, "token": "sesame"}}}
+    assert select_public(given) == {"shaping_options": {FADE: {"shape": "step", "last": 0.5}}}
 
 
 def test_what_no_method_minds_is_taken():
@@ -128,7 +189,7 @@ def test_every_number_has_a_range_in_its_help():
     kinds = get_type_hints(SteerGRPOConfig)
     described = settings_of(SteerGRPOConfig).items()
     numbers = {name: one for name, one in described if kinds[name] in (int, float, int | None, float | None)}
-    assert len(numbers) > 20
+    assert len(numbers) > 12
     help_of = {one.name: one.metadata.get("help") for one in fields(SteerGRPOConfig)}
     for name, setting in numbers.items():
         assert help_of[name] == setting.help and setting.help.endswith(f" In {setting.within}.")

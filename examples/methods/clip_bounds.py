@@ -13,25 +13,25 @@ moving bounds to control the entropy without token weights.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import UNCLIPPED
 from steer_trl.shaping.base import Control, Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.clipping import find_clipped
-from steer_trl.support.validation import check_interval
 
 
 @dataclass
-class Settings:
-    """`shaping_options`: e_low, e_high and s (`strength`). Leave s unset with `hold_entropy`, which moves it."""
+class ClipBoundsOptions:
+    """The bounds at strength 0, and the strength."""
 
-    epsilon_low: float = 0.2
-    epsilon_high: float = 0.28
-    strength: float = 1.0
+    epsilon_low: Annotated[float, Setting("e_low.", "(0, 1)")] = 0.2
+    epsilon_high: Annotated[float, Setting("e_high.", "(0, inf)")] = 0.28
+    strength: Annotated[float, Setting("s; hold_entropy moves it.", "[-3, 3]", needs={"hold_entropy": None})] = 1.0
 
 
 class ClipBounds(Shaper[ShapingConfig]):
@@ -46,30 +46,15 @@ class ClipBounds(Shaper[ShapingConfig]):
         "2509.26114",
     )
     surrogate = UNCLIPPED
-    control = Control(max_strength=3.0, gain=3.0)
+    options_class = ClipBoundsOptions
+    options: ClipBoundsOptions
+    control = Control(max_strength=3.0, gain=3.0, option="strength")
     active = True
-
-    def __init__(self, args: ShapingConfig) -> None:
-        super().__init__(args)
-        self.own = Settings(**args.shaping_options or {})
-        self.strength = self.own.strength
-
-    @classmethod
-    def complaints(cls, args: ShapingConfig) -> list[str]:
-        """Return complaints about values out of range, and about a `strength` together with `hold_entropy`."""
-        given = args.shaping_options or {}
-        own = Settings(**given)
-        complaints = check_interval("epsilon_low", own.epsilon_low, "(0, 1)")
-        complaints += check_interval("epsilon_high", own.epsilon_high, "(0, inf)")
-        complaints += check_interval("strength", own.strength, "[-3, 3]")
-        if args.hold_entropy is not None and "strength" in given:
-            complaints.append("strength cannot be combined with hold_entropy, which sets it. Leave it unset.")
-        return complaints
 
     def bounds(self) -> tuple[float, float]:
         """Return the lowest and the highest ratio that are not clipped."""
         factor = 1 + self.strength if self.strength >= 0 else 1 / (1 - self.strength)
-        return 1 - min(self.own.epsilon_low / factor, 1.0), 1 + self.own.epsilon_high * factor
+        return 1 - min(self.options.epsilon_low / factor, 1.0), 1 + self.options.epsilon_high * factor
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 0 for clipped tokens, 1 for others."""

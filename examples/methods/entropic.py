@@ -11,22 +11,22 @@ noisy. Watch the reward: with s near 1 the good completions hardly count, and wi
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.shaping.base import Control, Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.support.validation import check_interval
 
 
 @dataclass
-class Settings:
-    """`shaping_options`: s. Leave it unset with `hold_entropy`, which moves it."""
+class EntropicOptions:
+    """The strength s."""
 
-    strength: float = 0.2
+    strength: Annotated[float, Setting("s; hold_entropy moves it.", "[-1, 1]", needs={"hold_entropy": None})] = 0.2
 
 
 class Entropic(Shaper[ShapingConfig]):
@@ -41,19 +41,9 @@ class Entropic(Shaper[ShapingConfig]):
         "2511.15248",
     )
     per_token = False
-    control = Control(max_strength=1.0)
-
-    def __init__(self, args: ShapingConfig) -> None:
-        super().__init__(args)
-        self.strength = Settings(**args.shaping_options or {}).strength
-
-    @classmethod
-    def complaints(cls, args: ShapingConfig) -> list[str]:
-        """Return complaints about a `strength` out of range, or given together with `hold_entropy`."""
-        given = args.shaping_options or {}
-        if args.hold_entropy is not None and "strength" in given:
-            return ["strength cannot be combined with hold_entropy, which sets it. Leave it unset."]
-        return check_interval("strength", Settings(**given).strength, "[-1, 1]")
+    options_class = EntropicOptions
+    options: EntropicOptions
+    control = Control(max_strength=1.0, option="strength")
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 1 - s for positive advantages and 1 + s for negative ones; 1 if the log-probability is not finite."""

@@ -11,28 +11,28 @@ with.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import TOKEN_RATIOS
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.methods.steer import Steer
-from steer_trl.support.validation import check_choice, check_interval
 
 HIGH, LOW = 0.8, 0.2
 
 
 @dataclass
-class Settings:
-    """`shaping_options`: a quadrant, `"mask"` or `"double"`, and a share of its tokens (0.05 to 0.2 in the paper)."""
+class QuadrantOptions:
+    """A quadrant, and what happens to a share of its tokens."""
 
-    quadrant: str = "I"
-    action: str = "mask"
-    fraction: float = 0.1
+    quadrant: Annotated[str, Setting("The quadrant.", choices=("I", "II", "III", "IV"))] = "I"
+    action: Annotated[str, Setting("'mask' drops tokens, 'double' doubles them.", choices=("mask", "double"))] = "mask"
+    fraction: Annotated[float, Setting("Share of the tokens; 0.05 to 0.2 in the paper.", "[0, 1]", off=0)] = 0.1
 
 
 class Quadrant(Shaper[ShapingConfig]):
@@ -40,28 +40,13 @@ class Quadrant(Shaper[ShapingConfig]):
 
     paper = Steer.paper
     reads = ("draws",)
+    options_class = QuadrantOptions
+    options: QuadrantOptions
     needs = TOKEN_RATIOS
-
-    def __init__(self, args: ShapingConfig) -> None:
-        super().__init__(args)
-        self.own = Settings(**args.shaping_options or {})
-
-    @classmethod
-    def complaints(cls, args: ShapingConfig) -> list[str]:
-        """Return complaints about an unknown quadrant or action, or a fraction out of range."""
-        own = Settings(**args.shaping_options or {})
-        complaints = check_choice("quadrant", own.quadrant, ("I", "II", "III", "IV"))
-        complaints += check_choice("action", own.action, ("mask", "double"))
-        return complaints + check_interval("fraction", own.fraction, "[0, 1]")
-
-    @property
-    def active(self) -> bool:
-        """False if the fraction is 0, because no token is then drawn."""
-        return self.own.fraction > 0
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 0 or 2 for the drawn tokens, 1 for the others."""
-        return torch.where(self._drawn(batch), 0.0 if self.own.action == "mask" else 2.0, 1.0)
+        return torch.where(self._drawn(batch), 0.0 if self.options.action == "mask" else 2.0, 1.0)
 
     def marks(self, batch: TokenBatch, measure: None) -> dict[str, Bool[Tensor, "B T"]]:
         """Return a mask `[B, T]` of the drawn tokens, for the token log."""
@@ -69,6 +54,6 @@ class Quadrant(Shaper[ShapingConfig]):
 
     def _drawn(self, batch: TokenBatch) -> Tensor:
         probability, advantage = batch.old_logps.float().exp(), batch.advantages
-        likely = probability > HIGH if self.own.quadrant in ("I", "IV") else probability < LOW
-        right = advantage > 0 if self.own.quadrant in ("I", "II") else advantage < 0
-        return likely & right & (batch.draws < self.own.fraction)
+        likely = probability > HIGH if self.options.quadrant in ("I", "IV") else probability < LOW
+        right = advantage > 0 if self.options.quadrant in ("I", "II") else advantage < 0
+        return likely & right & (batch.draws < self.options.fraction)

@@ -13,24 +13,24 @@ RSI-S if a few very unlikely tokens spoil the updates.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import TOKEN_RATIOS
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.support.validation import check_interval
 
 
 @dataclass
-class Settings:
-    """`shaping_options`: the bounds of the interval of RSI. With 0 and inf all tokens are trained on."""
+class RsiOptions:
+    """The bounds of the interval of RSI. With 0 and inf all tokens are trained on."""
 
-    low: float = 0.1
-    high: float = 3.0
+    low: Annotated[float, Setting("Smallest RSI that is trained on.", "[0, 1]")] = 0.1
+    high: Annotated[float, Setting("Largest RSI that is trained on.", "[1, inf]")] = 3.0
 
 
 class Rsi(Shaper[ShapingConfig]):
@@ -43,22 +43,14 @@ class Rsi(Shaper[ShapingConfig]):
         2026,
         "2606.31575",
     )
+    options_class = RsiOptions
+    options: RsiOptions
     needs = TOKEN_RATIOS
-
-    def __init__(self, args: ShapingConfig) -> None:
-        super().__init__(args)
-        self.own = Settings(**args.shaping_options or {})
-
-    @classmethod
-    def complaints(cls, args: ShapingConfig) -> list[str]:
-        """Return complaints about an interval that does not contain 1."""
-        own = Settings(**args.shaping_options or {})
-        return check_interval("low", own.low, "[0, 1]") + check_interval("high", own.high, "[1, inf]")
 
     @property
     def active(self) -> bool:
         """False if the interval contains all tokens."""
-        return self.own.low > 0 or self.own.high < torch.inf
+        return self.options.low > 0 or self.options.high < torch.inf
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 0 for tokens outside the interval, 1 for tokens inside it or with a number that is not finite."""
@@ -67,5 +59,5 @@ class Rsi(Shaper[ShapingConfig]):
     def _dropped(self, batch: TokenBatch) -> Bool[Tensor, "B T"]:
         surprisal, entropy = -batch.logps.float().clamp(max=0), batch.entropies.float()
         index = torch.where(entropy > 0, surprisal / entropy, 0.0)  # an entropy of 0 gives 0, the limit
-        outside = (index < self.own.low) | (index > self.own.high)
+        outside = (index < self.options.low) | (index > self.options.high)
         return outside & surprisal.isfinite() & entropy.isfinite()

@@ -14,31 +14,35 @@ most one correct completion in each group, UCPO is GRPO.
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import CorrectnessOptions
+from steer_trl.options.base import CorrectnessOptions, Setting
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import is_right
-from steer_trl.support.validation import check_interval
 
 LEAST_SHARE = 1e-6
 
 
 @dataclass
-class Settings:
-    """`shaping_options`: tau, from 0 for equal advantages (GRPO) to 1 for advantages inverse to the likelihood."""
+class UcpoOptions:
+    """The exponent of UCPO."""
 
-    tau: float = 0.2
+    tau: Annotated[
+        float, Setting("0: equal advantages (GRPO). 1: advantages inverse to the likelihood.", "[0, 1]", off=0)
+    ] = 0.2
 
 
 class Ucpo(Shaper[CorrectnessOptions]):
     """Scales the advantages of correct completions so that less likely ones get more."""
 
-    options = CorrectnessOptions
+    settings_class = CorrectnessOptions
+    options_class = UcpoOptions
+    options: UcpoOptions
     paper = Paper(
         "Uniform-Correct Policy Optimization: Breaking RLVR's Indifference to Diversity",
         "Anamika Lochab and Bolian Li and Ruqi Zhang",
@@ -48,25 +52,11 @@ class Ucpo(Shaper[CorrectnessOptions]):
     reads = ("rewards", "correctness", "logps")
     per_token = False
 
-    def __init__(self, args: CorrectnessOptions) -> None:
-        super().__init__(args)
-        self.tau = Settings(**args.shaping_options or {}).tau
-
-    @classmethod
-    def complaints(cls, args: CorrectnessOptions) -> list[str]:
-        """Return complaints about a `tau` outside [0, 1]."""
-        return check_interval("tau", Settings(**args.shaping_options or {}).tau, "[0, 1]")
-
-    @property
-    def active(self) -> bool:
-        """False if tau is 0, because UCPO is then GRPO."""
-        return self.tau > 0
-
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return a factor for each completion; 1 for incorrect ones and those without a finite log-probability."""
         likelihood = rollout.mean_of_scored(rollout.logps).view(-1, rollout.num_generations)
         correct = is_right(rollout, self.args).view_as(likelihood) & likelihood.isfinite()
         log_q = likelihood.masked_fill(~correct, -torch.inf).log_softmax(1).clamp(min=math.log(LEAST_SHARE))
         share = (-log_q).masked_fill(~correct, -torch.inf).softmax(1)  # is NaN in groups without a correct completion
-        factor = 1 - self.tau + self.tau * correct.sum(1, keepdim=True) * share
+        factor = 1 - self.options.tau + self.options.tau * correct.sum(1, keepdim=True) * share
         return torch.where(correct, factor, 1.0).flatten()

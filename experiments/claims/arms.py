@@ -46,14 +46,23 @@ ARMS: dict[str, Settings] = {
     # STARE's W and M without a gate, and REPO-R's zeta, to find where the entropy's trend changes its sign.
     **{f"C2 W {w:g} M {m:g}": UNGATED | strength(w, m) for w, m in STRENGTHS},
     **{
-        f"REPO-R zeta {zeta:g}": {"advantage_shaping": "repo_r", "repo_r_zeta": zeta} for zeta in (0.05, 0.1, 0.2, 0.4)
+        f"REPO-R zeta {zeta:g}": {"advantage_shaping": "repo_r", "shaping_options": {"repo_r": {"zeta": zeta}}}
+        for zeta in (0.05, 0.1, 0.2, 0.4)
     },
     # STEER's lambda_min and mappings (Fig. 13, Table 2), and almost no clipping (Fig. 14, Table 4).
     **{f"STEER {value:g}": STEER | {"steer_lambda_min": value} for value in (0.8, 0.7, 0.6, 0.1)},
     "STEER linear": STEER
-    | {"steer_mapping": "linear", "steer_lambda_min": 0.7, "steer_lambda_max": 1.2, "steer_signed": True},
+    | {
+        "steer_mapping": "linear",
+        "steer_lambda_min": 0.7,
+        "shaping_options": {"steer": {"lambda_max": 1.2, "signed": True}},
+    },
     "STEER binary": STEER
-    | {"steer_mapping": "binary", "steer_lambda_min": 0.7, "steer_quantile": 0.8, "steer_signed": True},
+    | {
+        "steer_mapping": "binary",
+        "steer_lambda_min": 0.7,
+        "shaping_options": {"steer": {"quantile": 0.8, "signed": True}},
+    },
     "extreme clipping, GRPO": EXTREME,
     "extreme clipping, STEER 0.7": STEER | {"steer_lambda_min": 0.7} | EXTREME,
     "extreme clipping, entropy bonus": {"entropy_coef": 0.001} | EXTREME,

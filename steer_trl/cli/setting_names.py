@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
+from steer_trl.options.moved import MOVED, moved_complaints
 from steer_trl.support.validation import did_you_mean
 
 FILES = {
@@ -17,7 +18,6 @@ FILES = {
         "trl/trainer/*_config.py",
         "steer_trl/config.py",
         "steer_trl/options/*.py",
-        "steer_trl/shaping/methods/*.py",
         "steer_trl/cli/arguments.py",
     ),
     "eval": ("steer_trl/cli/eval_arguments.py",),
@@ -75,9 +75,10 @@ def misspelt_complaints(command: str, given: Iterable[str]) -> list[str]:
     file.
     """
     known = read_names(command)
-    complaints = []
-    for name in given:
-        if name.removeprefix("no_") in known:
+    names = list(given)
+    complaints = moved_complaints(names) if command == "train" else []
+    for name in names:
+        if name.removeprefix("no_") in known or name in MOVED:
             continue
         same = [setting for setting in ALIASES.get(name, ()) if setting in known]
         hint = f" Did you mean --{same[0]}?" if same else did_you_mean(name, known)

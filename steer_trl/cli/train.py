@@ -29,9 +29,10 @@ from steer_trl.cli.recipe_files import read_layers
 from steer_trl.cli.rewards import load_tools
 from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.options.base import ShapingConfig, find_changes
+from steer_trl.options.methods import MethodSettings
 from steer_trl.options.run import RunOptions, SamplingOptions
+from steer_trl.shaping import SHAPERS
 from steer_trl.shaping.checks import find_unread
-from steer_trl.shaping.methods import MethodOptions
 from steer_trl.support.redact import select_public
 from steer_trl.support.system import leave_group
 from steer_trl.trainer.checkpoints.resume import last_complete_checkpoint
@@ -80,7 +81,8 @@ class TrainParser(RecipeParser):
         nearer: dict[str, Any] = dict(typed)
         for _, own in read_layers(path):
             idle = find_idle(own, nearer)
-            nearer = {name: value for name, value in own.items() if name not in idle} | nearer
+            kept = {name: value for name, value in own.items() if name not in idle}
+            nearer = drop_options(kept, nearer) | nearer
         return {name: value for name, value in nearer.items() if name not in typed}
 
 
@@ -99,6 +101,18 @@ def find_idle(settings: Collection[str], nearer: Mapping[str, Any]) -> list[str]
     if str(level[-1] if isinstance(level, list) and level else level).lower() in NO_LEVEL:
         idle += [name for name in settings if name.startswith("hold_entropy_")]
     return idle
+
+
+def drop_options(settings: dict[str, Any], nearer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a recipe without the options of methods that `nearer` replaces."""
+    methods = nearer.get("advantage_shaping")
+    options = settings.get("shaping_options")
+    if not methods or not isinstance(options, Mapping):
+        return settings
+    names = methods if isinstance(methods, list) else [methods]
+    kept = {name: values for name, values in options.items() if name in names or name not in SHAPERS}
+    rest = {name: value for name, value in settings.items() if name != "shaping_options"}
+    return rest | ({"shaping_options": kept} if kept else {})
 
 
 def main(arguments: list[str]) -> None:
@@ -131,7 +145,7 @@ def show_help(shows_all: bool) -> None:
         "Dynamic sampling": SamplingOptions,
         "Data, reward and evaluation": MathArguments,
         "Log, end and model card": RunOptions,
-        "Settings of single methods": MethodOptions,
+        "Settings of single methods": MethodSettings,
     }
     seen = {field.name for field in fields(GRPOConfig)}
     groups: dict[str, list[str]] = {}

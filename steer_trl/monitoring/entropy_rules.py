@@ -54,8 +54,8 @@ def read_change(log: Numbers) -> RuleReading:
 def find_remedy_of_idle(log: Numbers) -> dict[str, str]:
     """Return the remedy for a method that hardly changes the advantages."""
     if log.get("clip_cov/dropped") == 0:
-        none = "Clip-Cov drops no token, because no covariance lies between clip_cov_lower and clip_cov_upper."
-        return {"remedy": f"{none} Lower clip_cov_lower."}
+        none = "Clip-Cov drops no token, because no covariance lies between its bounds, lower and upper."
+        return {"remedy": f"{none} Lower `lower` in shaping_options."}
     stare = "With STARE, raise stare_amplify or stare_top_fraction, or lower stare_attenuate."
     return {"remedy": f"With STEER, lower steer_lambda_min. {stare}"}
 
@@ -155,8 +155,8 @@ ENTROPY_RULES = (
         steps=50,
         read=read_key("stare/saturated"),
         compared="`stare/saturated`",
-        text="STARE's factors are at their bounds, so they no longer respond to the entropy. Raise stare_amplify_max, "
-        "or lower stare_attenuate_min or stare_target_entropy.",
+        text="STARE's factors are at their bounds, so they no longer respond to the entropy. Raise amplify_max "
+        "in shaping_options, or lower attenuate_min or stare_target_entropy.",
     ),
     Rule(
         name="below_target",

@@ -95,11 +95,14 @@ def single_complaints(args: "ShapingConfig") -> list[str]:
     for name, setting in settings_of(type(args)).items():
         value = getattr(args, name)
         if value is not None or defaults[name] is not None:
-            complaints += _value_complaints(name, value, setting, kinds[name])
+            complaints += value_complaints(name, value, setting, kinds[name])
     return complaints
 
 
-def _value_complaints(name: str, value: Any, setting: Setting, kind: Any) -> list[str]:
+def value_complaints(name: str, value: Any, setting: Setting, kind: Any) -> list[str]:
+    """Return a complaint if a value is outside the interval of its setting or not among its choices."""
+    if kind is bool and not isinstance(value, bool):
+        return [f"{name} must be true or false, got {value!r}."]
     if setting.choices:
         check = check_choices if list[str] in get_args(kind) else check_choice
         return check(name, value, setting.choices)
@@ -110,20 +113,23 @@ def _value_complaints(name: str, value: Any, setting: Setting, kind: Any) -> lis
     return check_interval(name, value, setting.within)
 
 
-def idle_complaints(args: "ShapingConfig", unread: Collection[str] = ()) -> list[str]:
-    """Return a complaint about each changed setting that has no effect because of another setting.
+def idle_complaints(
+    settings: Any, args: "ShapingConfig", unread: Collection[str] = (), method: str | None = None
+) -> list[str]:
+    """Return a complaint about each changed value in `settings` that has no effect because of a setting in `args`.
 
-    Settings in `unread` are left out.
+    `settings` is `args` itself, or holds the options of the method called `method`. Settings in `unread` are left out.
     """
     complaints = []
-    needs_of = {name: setting.needs for name, setting in settings_of(type(args)).items()}
-    for name, value in find_changes(args).items():
+    needs_of = {name: setting.needs for name, setting in settings_of(type(settings)).items()}
+    place = "" if method is None else f"shaping_options.{method}."
+    for name, value in find_changes(settings).items():
         needs = needs_of.get(name, {})
         unmet = [other for other, wanted in needs.items() if not is_met(wanted, getattr(args, other))]
         if unmet and name not in unread:
             complaints.append(
-                f"{name}={value!r} cannot be combined with {unmet[0]}={getattr(args, unmet[0])!r}: it acts only "
-                f"with {describe_needs(needs)}, so it would be ignored. Leave it unset."
+                f"{place}{name}={value!r} cannot be combined with {unmet[0]}={getattr(args, unmet[0])!r}: it acts "
+                f"only with {describe_needs(needs)}, so it would be ignored. Leave it unset."
             )
     return complaints
 
@@ -215,7 +221,10 @@ class ShapingConfig(GRPOConfig):
     ] = None
     shaping_options: Annotated[
         dict[str, Any] | str | None,
-        Setting("Settings of a custom method; it reads them as self.args.shaping_options."),
+        Setting(
+            'Options of methods, by the method\'s name: {"f_grpo": {"gamma": 0.5}}; JSON on the command line. Those '
+            "of a single custom method may stand without its name. `docs/methods.md` lists them."
+        ),
     ] = None
 
     @property

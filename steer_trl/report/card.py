@@ -21,6 +21,7 @@ from steer_trl.options.base import find_changes
 from steer_trl.report.hub_results import read_results
 from steer_trl.report.weights import describe_weights
 from steer_trl.shaping import Paper, find_shaper
+from steer_trl.shaping.options import read_options
 from steer_trl.support.redact import select_public
 from steer_trl.support.system import find_versions
 
@@ -111,11 +112,25 @@ def select_settings(args: SteerGRPOConfig) -> dict[str, Any]:
 
     They are all settings of the methods in use, and all other settings that were changed.
     """
-    given = select_public(vars(args))
+    given = select_public(vars(args) | {"shaping_options": find_options(args) or None})
     of_methods = {"advantage_shaping", "shaping_scope"}
     for method in args.shaping_names:
         of_methods.update(find_shaper(method).settings())
     names = [one.name for one in fields(args) if one.name in given and one.name not in LOCAL]
     first = [name for name in names if name in of_methods]
     others = [name for name in names if name in find_changes(args)]
-    return {name: given[name] for name in dict.fromkeys(first + others)}
+    with_options = ["shaping_options"] if given.get("shaping_options") else []
+    return {name: given[name] for name in dict.fromkeys(first + with_options + others)}
+
+
+def find_options(args: SteerGRPOConfig) -> dict[str, Any]:
+    """Return the options of each method in use that declares some, and all other options that are set."""
+    given = args.shaping_options
+    options = dict(given) if isinstance(given, dict) else {}
+    for name in args.shaping_names:
+        own = vars(read_options(find_shaper(name), args))
+        if own and not find_shaper(name).name:
+            # The options of a custom method may stand without its name.
+            options = {key: value for key, value in options.items() if key not in own}
+        options |= {name: own} if own else {}
+    return options

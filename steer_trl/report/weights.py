@@ -25,12 +25,13 @@ def describe_weights(methods: Sequence[str], settings: Mapping[str, Any]) -> lis
 
 
 def _describe_method(name: str, settings: Mapping[str, Any]) -> str:
-    """Return the name of a method, followed by the settings whose names begin with the name of the method."""
-    own = [
-        f"{key.removeprefix(name).strip('_')} {value}".strip()
-        for key, value in settings.items()
-        if key.startswith(name) and value is not None
-    ]
+    """Return the name of a method, followed by its settings and options."""
+    # Runs of earlier versions have flat settings, such as f_grpo_gamma.
+    flat = {key.removeprefix(name).strip("_"): value for key, value in settings.items() if key.startswith(name)}
+    options = settings.get("shaping_options")
+    nested = options.get(name) if isinstance(options, Mapping) else None
+    values = flat | dict(nested if isinstance(nested, Mapping) else {})
+    own = [f"{key} {value}".strip() for key, value in values.items() if value is not None]
     return f"{name} ({', '.join(own)})" if own else name
 
 

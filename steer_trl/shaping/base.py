@@ -23,9 +23,10 @@ from torch import Tensor
 from steer_trl.options.base import ShapingConfig, settings_of
 from steer_trl.options.needs import Need
 from steer_trl.shaping.batch import Rollout, TokenBatch
+from steer_trl.shaping.options import HasOptions, read_options
 from steer_trl.shaping.order_statistics import Reduce
 
-Options = TypeVar("Options", bound=ShapingConfig)
+Config = TypeVar("Config", bound=ShapingConfig)
 
 ROLLOUT_HOOKS = ("advantages", "scales", "rollout_bonus")
 BATCH_HOOKS = ("bonus", "weights")
@@ -39,12 +40,12 @@ class Control:
     Attributes:
         max_strength (`float`): the upper bound of the strength.
         gain (`float`): how much the strength changes per unit of the controller's output.
-        setting (`str`, *optional*): the setting that holds the initial strength.
+        option (`str`, *optional*): the option of the method that holds the initial strength.
     """
 
     max_strength: float
     gain: float = 1.0
-    setting: str | None = None
+    option: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,17 +72,22 @@ PAPERS = {arxiv: Paper(**row, arxiv=arxiv) for arxiv, row in _ROWS.items()}
 """Maps arXiv numbers to the papers of the methods."""
 
 
-class Shaper(Generic[Options]):
+def _find_off(config: type) -> dict[str, float]:
+    """Return the value of each setting or option with which a method has no effect."""
+    return {name: setting.off for name, setting in settings_of(config).items() if setting.off is not None}
+
+
+class Shaper(HasOptions, Generic[Config]):
     """Base class of the methods of `advantage_shaping`. A subclass overrides [`weights`] or another hook.
 
     Every trainer builds its own instance from its configuration (`self.args`), which holds TRL's fields and the
     method's settings.
     """
 
-    options: ClassVar[type[ShapingConfig]] = ShapingConfig
-    """The dataclass of the method's settings.
+    settings_class: ClassVar[type[ShapingConfig]] = ShapingConfig
+    """The configuration class with the settings that the method reads in `self.args`.
 
-    `Shaper[MyOptions]` gives a type checker the type of `self.args`.
+    `Shaper[ThatClass]` gives a type checker the type of `self.args`.
     """
 
     paper: ClassVar[Paper | None] = None
@@ -118,31 +124,32 @@ class Shaper(Generic[Options]):
     """The strength of the method, which `hold_entropy` adjusts between rollouts. A positive strength raises the
     entropy, a negative one lowers it, and 0 has no effect."""
 
-    def __init__(self, args: Options) -> None:
+    def __init__(self, args: Config) -> None:
         self.args = args
         # The log-probability of a token differs in its last bits from batch to batch, so thresholds need a margin.
         # The margin is in nats for surprisals and entropies, and relative for |Omega| and covariances.
         self.tolerance = 0.0 if args.shaping_scope == "micro_batch" else 1e-5
-        settings = settings_of(self.options)
-        self._off = {name: setting.off for name, setting in settings.items() if setting.off is not None}
-        if self.control and self.control.setting:
-            self.strength = getattr(args, self.control.setting)
+        self.options = read_options(type(self), args)
+        self._off = _find_off(self.settings_class)
+        self._options_off = _find_off(self.options_class)
+        if self.control and self.control.option:
+            self.strength = getattr(self.options, self.control.option)
 
     @classmethod
     def settings(cls) -> tuple[str, ...]:
         """Return the names of the method's settings, without the settings that all methods share."""
         general = {field.name for field in fields(ShapingConfig)}
-        return tuple(field.name for field in fields(cls.options) if field.name not in general)
+        return tuple(field.name for field in fields(cls.settings_class) if field.name not in general)
 
     @classmethod
-    def fill_unset(cls, args: Options) -> None:
+    def fill_unset(cls, args: Config) -> None:
         """Fill the method's unset settings whose defaults depend on other settings.
 
         Called once, before [`complaints`].
         """
 
     @classmethod
-    def complaints(cls, args: Options) -> list[str]:
+    def complaints(cls, args: Config) -> list[str]:
         """Return complaints about combinations of the method's settings.
 
         Called only if the method is in use and each setting is in range.
@@ -150,7 +157,7 @@ class Shaper(Generic[Options]):
         return []
 
     @classmethod
-    def remarks(cls, args: Options) -> list[str]:
+    def remarks(cls, args: Config) -> list[str]:
         """Return warnings about settings with which the method does less than expected."""
         return []
 
@@ -167,7 +174,8 @@ class Shaper(Generic[Options]):
         """
         if self.control is not None and self.strength == 0:
             return False
-        return all(getattr(self.args, name) != value for name, value in self._off.items())
+        settings_act = all(getattr(self.args, name) != value for name, value in self._off.items())
+        return settings_act and all(getattr(self.options, name) != value for name, value in self._options_off.items())
 
     # The next three hooks receive a rollout, whose optional fields are set only if `reads` names them. The hooks run
     # on every rank and never in evaluation, so they may change the method's state.

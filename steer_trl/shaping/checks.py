@@ -6,6 +6,7 @@ from steer_trl.options.base import ShapingConfig, find_changes, find_defaults, i
 from steer_trl.options.needs import OWN_BONUS, OWN_LOSS, Need, find_unmet
 from steer_trl.shaping.base import BATCH_HOOKS, HOOKS, Shaper
 from steer_trl.shaping.methods import READERS, SHAPERS
+from steer_trl.shaping.options import read_options
 
 Methods = Mapping[str, type[Shaper]]
 
@@ -37,7 +38,10 @@ def setting_complaints(methods: Methods, args: ShapingConfig, read_elsewhere: Co
             f"advantage_shaping to {wanted if len(wanted) > 1 else wanted[0]!r}, or leave it unset."
         )
     in_use = {setting for method in methods.values() for setting in method.settings()}
-    return complaints + idle_complaints(args, unread=READERS.keys() - in_use)
+    complaints += idle_complaints(args, args, unread=READERS.keys() - in_use)
+    for name, method in methods.items():
+        complaints += idle_complaints(read_options(method, args), args, method=name)
+    return complaints
 
 
 def need_complaints(name: str, method: type[Shaper], args: ShapingConfig) -> list[str]:

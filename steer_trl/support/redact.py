@@ -22,6 +22,7 @@ _TEXTS = {
     *("hub_model_id", "hub_strategy", "hub_revision"),
 }
 _TEXTS_INSIDE = {"attn_implementation", "dtype", "torch_dtype", "revision", "quant_method", "bnb_4bit_quant_type"}
+_CHOICES: set[str] = set()
 _WITHHELD = object()
 
 
@@ -33,30 +34,42 @@ def allow_texts(names: Iterable[str]) -> None:
     _TEXTS.update(names)
 
 
-def select_public(settings: Mapping[str, Any], texts: Collection[str] = _TEXTS) -> dict[str, Any]:
+def allow_choices(choices: Iterable[str]) -> None:
+    """Add strings to those that may leave in `shaping_options`. They must come from the declaration of an option."""
+    _CHOICES.update(choices)
+
+
+def select_public(
+    settings: Mapping[str, Any], texts: Collection[str] = _TEXTS, choices: Collection[str] = ()
+) -> dict[str, Any]:
     """Return the `settings` that may leave this machine, as numbers, strings, lists and dictionaries.
 
-    A string may leave if `texts` contains the name of its setting. The same holds for the strings in a list. A
-    dictionary inside a setting has its own allow-list. A list or dictionary is left out if it has no item that may
-    leave.
+    A string may leave if `texts` contains the name of its setting, or if it is one of `choices`. The same holds for
+    the strings in a list. A dictionary inside a setting has its own allow-list; in `shaping_options`, the choices that
+    methods declare may leave. A list or dictionary is left out if it has no item that may leave.
     """
-    kept = {str(name): _select_value(value, name in texts) for name, value in settings.items()}
+    kept = {}
+    for name, value in settings.items():
+        declared = _CHOICES if name == "shaping_options" else choices
+        kept[str(name)] = _select_value(value, name in texts, declared)
     return {name: value for name, value in kept.items() if value is not _WITHHELD}
 
 
-def _select_value(value: Any, may_be_text: bool) -> Any:
+def _select_value(value: Any, may_be_text: bool, choices: Collection[str]) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     # The values of an Enum are a fixed set, so they cannot hold a secret.
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, torch.dtype):
         return str(value).removeprefix("torch.")
-    if value is None or isinstance(value, (bool, int, float)) or (isinstance(value, str) and may_be_text):
+    if value is None or isinstance(value, (bool, int, float)):
         return value
+    if isinstance(value, str):
+        return value if may_be_text or value in choices else _WITHHELD
     if isinstance(value, Mapping):
-        return select_public(value, _TEXTS_INSIDE) or _WITHHELD
+        return select_public(value, _TEXTS_INSIDE, choices) or _WITHHELD
     if isinstance(value, (list, tuple)):
         return [
-            item for item in (_select_value(item, may_be_text) for item in value) if item is not _WITHHELD
+            item for item in (_select_value(item, may_be_text, choices) for item in value) if item is not _WITHHELD
         ] or _WITHHELD
     return _WITHHELD

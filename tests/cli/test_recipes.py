@@ -163,9 +163,11 @@ def test_a_methods_recipe_changes_only_its_settings(path):
     trl = {"entropy_coef", "use_adaptive_entropy", "entropy_coef_delta", "entropy_coef_max", "entropy_target"}
     trl |= {"top_entropy_quantile", "beta", "use_bias_correction_kl"}
     batch = {"per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"}
-    rest = {name for name in changed - {"output_dir", "advantage_shaping"} if not name.startswith(tuple(SHAPERS))}
+    own_options = {"output_dir", "advantage_shaping", "shaping_options"}
+    rest = {name for name in changed - own_options if not name.startswith(tuple(SHAPERS))}
     allowed = clipping | (trl if own["advantage_shaping"] == "none" else set())
     assert rest <= allowed | (batch if path.stem == "steer_released" else set())
+    assert own.get("shaping_options", {}).keys() <= {own["advantage_shaping"]}
     _, args, _ = parse(path)
     assert 8 * args.per_device_train_batch_size * args.gradient_accumulation_steps == 256
     assert 8 * args.per_device_train_batch_size * args.steps_per_generation == 4096

@@ -73,7 +73,7 @@ class TestRecipes:
     def test_a_level_that_is_switched_off_takes_its_settings_along(self, tmp_path):
         far, near = tmp_path / "far.yaml", tmp_path / "near.yaml"
         far.write_text("extends: repo_r\nhold_entropy: 0.5\nhold_entropy_final: 0.25\n")
-        near.write_text("extends: far.yaml\nhold_entropy: null\nrepo_r_zeta: 0.2\n")
+        near.write_text("extends: far.yaml\nhold_entropy: null\nshaping_options: {repo_r: {zeta: 0.2}}\n")
         line = ["--config", str(far), *NEEDED, "--use_vllm", "false"]
         assert parse(line)[1].hold_entropy_final == 0.25
         off = [*line, "--advantage_shaping", "none", "--hold_entropy", "none"]

@@ -8,7 +8,7 @@ import signal
 import sys
 
 import torch
-from support.runs import TINY_RUN, count_reward, sums
+from support.runs import TINY_RUN, count_reward, of_method, sums
 from transformers import AutoTokenizer, TrainerCallback
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
@@ -59,7 +59,11 @@ def has_two_ones(completions, **_):
     return [float(text.count("1") > 1) for text in completions]
 
 
-ADAPTIVE = {"advantage_shaping": ["steer", "stare"], "stare_adaptive": True, "stare_step": 0.05}
+ADAPTIVE = {
+    "advantage_shaping": ["steer", "stare"],
+    "stare_adaptive": True,
+    **of_method("stare", step=0.05),
+}
 ADAPTIVE |= {"stare_target_entropy": 1.001, "stare_target_entropy_unit": "initial"}
 HELD = {"advantage_shaping": "repo_r", "hold_entropy": 10.0, "hold_entropy_unit": "nats"}
 HELD |= {"hold_entropy_final": 2.0, "hold_entropy_decay_start": 0.2}

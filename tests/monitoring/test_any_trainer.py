@@ -97,11 +97,11 @@ def logged(folder):
 @pytest.mark.parametrize("name", RUNS)
 def test_a_death_is_explained_once(watched, caplog, name):
     trainer = watched(name)
-    with caplog.at_level(logging.WARNING, "steer_trl.callbacks"):
+    with caplog.at_level(logging.WARNING, "steer_trl.monitoring"):
         trainer.train()
     alarms = said(trainer.args.output_dir)
     assert [alarm["alarm"] for alarm in alarms] == [word for word in name.split()[:1] if word != "healthy"]
-    heard = [record.getMessage() for record in caplog.records if record.name.startswith("steer_trl.callbacks")]
+    heard = [record.getMessage() for record in caplog.records if record.name.startswith("steer_trl.monitoring")]
     line = "\nALARM {alarm}, step {step}: {title}. {text}"  # on a line of its own, below a progress bar
     assert heard == [line.format(**alarm) for alarm in alarms]
     assert trainer.state.global_step == trainer.args.max_steps

@@ -200,7 +200,7 @@ def test_every_step_of_truncated_rollouts_lacks_tokens(steps):
 
 def test_idle_clip_cov_names_its_bounds():
     idle = {"entropy": 0.5, "shaping/relative_change": 0.0}
-    for dropped, named in ((0.0, "clip_cov_lower"), (1e-6, "steer_lambda_min"), (None, "steer_lambda_min")):
+    for dropped, named in ((0.0, "Clip-Cov"), (1e-6, "steer_lambda_min"), (None, "steer_lambda_min")):
         watch = Watch()
         lines = [idle | {"clip_cov/dropped": dropped}] * 30
         texts = [alarm.text for step, line in enumerate(lines) for alarm in watch.read_entry(step, line)]

@@ -63,7 +63,7 @@ def test_both_are_stated_once_by_either_trainer(make_trainer, with_dropout, capl
         trainer = make_trainer(kind, model=with_dropout, trainer_arguments=rest, top_p=0.9, max_steps=1)
         if callbacks:
             trainer.train()
-    cut, drop = [record.getMessage() for record in caplog.records if record.name.endswith("remarks")]
+    cut, drop = [record.getMessage() for record in caplog.records if record.name.endswith("sampling_warnings")]
     assert cut.startswith("Sampling is truncated (top_p=0.9)")
     assert "in model.layers.0.self_attn, model.layers.1.mlp.down_proj.1: the model" in drop
 

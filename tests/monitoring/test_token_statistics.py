@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 import torch
-from diagnostics.test_statistics import finished
 from hypothesis import given
+from monitoring.test_statistics import finished
 from support.methods.batches import SEEDS, random_batch, trained
 from support.methods.oracles import exact_change, mean
 

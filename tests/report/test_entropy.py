@@ -122,7 +122,11 @@ def test_a_free_run_states_its_change_and_direction():
             STARE | HELD,
             ["STARE C2, no gate", "its strength moves to hold the entropy at 0.65 of its start"],
         ),
-        (["f_grpo", "psr"], {"f_grpo_gamma": 1.5, "steer_form": "x"}, ["f_grpo (gamma 1.5)", "psr"]),
+        (
+            ["f_grpo", "psr"],
+            {"shaping_options": {"f_grpo": {"gamma": 1.5}}, "steer_form": "x"},
+            ["f_grpo (gamma 1.5)", "psr"],
+        ),
         (
             [],
             {"dynamic_sampling": "resample"},

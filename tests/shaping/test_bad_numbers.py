@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.methods import batches
 from support.methods.batches import SEEDS, advantages, bonus, method, random_batch, random_rollout, shaped, weights
+from support.runs import of_method
 
 from steer_trl.shaping import Rollout, TokenBatch
 
@@ -51,8 +52,11 @@ class TestBadNumbers:
         balanced = shaped(shapers, replace(batch, advantages=0 * batch.advantages)).advantages
         assert balanced.isfinite().all() and (name == "kl_cov" or (balanced == 0).all())
 
-    OPTIONS = {"stare": {"stare_variant": "C1", "stare_top_fraction": 0.4}, "kl_cov": {"kl_cov_fraction": 0.3}}
-    OPTIONS |= {"clip_cov": {"clip_cov_lower": -0.1, "clip_cov_fraction": 0.3}}  # which would choose the bad token
+    OPTIONS = {
+        "stare": {"stare_variant": "C1", "stare_top_fraction": 0.4},
+        "kl_cov": of_method("kl_cov", fraction=0.3),
+    }
+    OPTIONS |= {"clip_cov": of_method("clip_cov", lower=-0.1, fraction=0.3)}  # which would choose the bad token
 
     def batch(self):
         """No token is clipped; (1, 2) is of a right completion, and in no quadrant."""

@@ -25,6 +25,7 @@ from support.methods.oracles import expected_advantages
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from steer_trl import shaping
+from steer_trl.options.moved import MOVED
 from steer_trl.shaping import SHAPERS, TokenBatch
 from steer_trl.shaping.order_statistics import this_process
 
@@ -87,8 +88,13 @@ def test_an_own_loss_refuses_ignored_settings(name, setting):
 
 @pytest.mark.parametrize(("name", "field", "value"), WRONG)
 def test_settings_out_of_range_are_refused_by_name(name, field, value):
+    if field in MOVED:
+        method, field = MOVED[field]
+        wrong = {"shaping_options": {method: {field: value}}}
+    else:
+        wrong = {field: value}
     with pytest.raises(ValueError, match=rf"\b{field}\b"):
-        config(name, **{field: value})
+        config(name, **wrong)
 
 
 @pytest.mark.parametrize("name", batches.IN_THE_LOSS)

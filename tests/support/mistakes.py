@@ -2,6 +2,7 @@
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.shaping import Shaper
+from support.runs import of_method
 
 
 class Halved(Shaper):
@@ -45,25 +46,25 @@ REFUSED = [
     of("steer", gradient_accumulation_steps=4, steps_per_generation=2),
     {"steer_lambda_min": 0},
     {"steer_lambda_min": "0.8"},
-    {"steer_mapping": "linear", "steer_lambda_max": 0.7},
+    {"steer_mapping": "linear", **of_method("steer", lambda_max=0.7)},
     {"steer_form": "released", "importance_sampling_level": "sequence"},
     {"stare_variant": "O5"},
     of("stare", stare_adaptive=True, stare_amplify=2.0),
     of("stare", stare_variant="C2", stare_adaptive=True, stare_attenuate=0.4),
     {"stare_amplify": 2.0},
     of("none", steer_lambda_min=0.7),
-    of("opo", gtpo_entropy_weight=0.5),
-    of("psr", w_reinforce_positive=0.5),
+    of("opo", **of_method("gtpo", entropy_weight=0.5)),
+    of("psr", **of_method("w_reinforce", positive=0.5)),
     of("stare", stare_gate="none", stare_target_entropy=0.4),
     of("stare", stare_attenuate=0.8),
     of("stare", stare_variant="C1", stare_attenuate=0.8),
     of("stare", stare_variant=["O2", "O4"], stare_amplify=1.2),
-    of("stare", stare_step=0.1),
-    of("stare", stare_adaptive=True, stare_attenuate_min=0.1),
-    of("stare", stare_adaptive=True, stare_variant="O2", stare_amplify_max=2.0),
-    of("steer", steer_lambda_max=1.5),
-    of("steer", steer_mapping="linear", steer_quantile=0.5),
-    of("steer", steer_signed=True),
+    of("stare", **of_method("stare", step=0.1)),
+    of("stare", stare_adaptive=True, **of_method("stare", attenuate_min=0.1)),
+    of("stare", stare_adaptive=True, stare_variant="O2", **of_method("stare", amplify_max=2.0)),
+    of("steer", **of_method("steer", lambda_max=1.5)),
+    of("steer", steer_mapping="linear", **of_method("steer", quantile=0.5)),
+    of("steer", **of_method("steer", signed=True)),
     {"run_log": False, "log_tokens": 1},
     {"hold_entropy_unit": "nats"},
     {"hold_entropy_final": 0.3},
@@ -91,7 +92,7 @@ REFUSED = [
     of("opo", multi_objective_aggregation="normalize_then_sum"),
     of("maxrl", scale_rewards="batch"),
     of("pass_at_k", num_generations=8, pass_at_k=8),
-    of("clip_cov", clip_cov_lower=5.0),
+    of("clip_cov", **of_method("clip_cov", lower=5.0)),
     of("stare", stare_target_entropy_unit="initial", stare_target_entropy=20.0),
     # The entropy is held.
     of("none", **HELD),
@@ -103,7 +104,7 @@ REFUSED = [
     of("repo_r", **HELD, hold_entropy_final=0.2, hold_entropy_until=1.0),
     of("repo_r", **HELD, hold_entropy_until=0.5, hold_entropy_decay_start=0.5),
     of("repo_r", **HELD, hold_entropy_until=1.5),
-    of("repo_r", **HELD, repo_r_zeta=0.1),
+    of("repo_r", **HELD, **of_method("repo_r", zeta=0.1)),
     # Other fields.
     {"model_license": "mine!"},
     {"terminal_log": "line"},
@@ -112,7 +113,7 @@ REFUSED = [
     {"num_generations": 0},
     # Several at once.
     {"stare_amplify": 0, "stare_variant": "X", "steer_lambda_min": 2},
-    of("kl_cov", epsilon=0.1, off_policy_mask_threshold=0.5, steer_signed=True),
+    of("kl_cov", epsilon=0.1, off_policy_mask_threshold=0.5, **of_method("steer", signed=True)),
 ]
 """In each, the message names the setting that is given last."""
 

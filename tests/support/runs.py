@@ -83,3 +83,8 @@ class Spy(SteerGRPOTrainer):
         logps, entropies, _ = score
         old_logps = inputs.get("old_per_token_logps", logps)
         self.seen.append((raw, inputs["advantages"], logps, old_logps, entropies, inputs))
+
+
+def of_method(method, **options):
+    """The setting that gives a method its options."""
+    return {"shaping_options": {method: options}}

@@ -9,6 +9,7 @@ import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from support.digits import nothing, ones, written
+from support.runs import of_method
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import SteerGRPOTrainer
@@ -31,7 +32,12 @@ RUNS = {
     "no_update": {"advantage_shaping": "none", "learning_rate": 0.0, "max_steps": 42},
     "weak_gate saturated": STARE
     | SLOW
-    | {"max_steps": 52, "stare_target_entropy": 100.0, "stare_adaptive": True, "stare_amplify_max": 1.12},
+    | {
+        "max_steps": 52,
+        "stare_target_entropy": 100.0,
+        "stare_adaptive": True,
+        **of_method("stare", amplify_max=1.12),
+    },
     "below_target": SLOW
     | {"advantage_shaping": "repo_r", "hold_entropy": 7.0, "hold_entropy_unit": "nats", "max_steps": 40},
     "not_finite": {"advantage_shaping": "none", "learning_rate": 1e30, "max_steps": 3},

@@ -2,7 +2,7 @@
 
 import pytest
 from support.methods.batches import config
-from support.runs import same_parameters
+from support.runs import of_method, same_parameters
 from transformers import TrainerCallback
 from trl import GRPOTrainer
 
@@ -28,7 +28,7 @@ def logged(trainer):
 @pytest.mark.parametrize("switch", SWITCHES)
 @pytest.mark.parametrize("coefficient", [0.2, -0.05])
 def test_a_constant_coefficient_is_trls_bonus(train, switch, coefficient):
-    ours = train(SteerGRPOTrainer, **SWITCHES[switch], **BONUS, entropy_bonus_coef=coefficient)
+    ours = train(SteerGRPOTrainer, **SWITCHES[switch], **BONUS, **of_method("entropy_bonus", coef=coefficient))
     theirs = train(GRPOTrainer, **SWITCHES[switch], entropy_coef=coefficient)
     assert same_parameters(ours, theirs)
     assert logged(ours) == logged(theirs) and logged(ours)[0].keys() == set(OF_TRL)
@@ -37,7 +37,10 @@ def test_a_constant_coefficient_is_trls_bonus(train, switch, coefficient):
 
 def test_without_strength_everything_is_trls(train):
     plain = train(GRPOTrainer)
-    for off in ({"entropy_bonus_coef": 0.0}, {"hold_entropy": 1e-9, "hold_entropy_unit": "nats"}):
+    for off in (
+        of_method("entropy_bonus", coef=0.0),
+        {"hold_entropy": 1e-9, "hold_entropy_unit": "nats"},
+    ):
         ours = train(SteerGRPOTrainer, **BONUS, **off)
         assert same_parameters(ours, plain)
         assert logged(ours) == logged(plain) and not {"policy_loss", "entropy_coef"} & logged(plain)[0].keys()
@@ -88,7 +91,11 @@ class Other(Shaper):
     [
         ([], {"entropy_coef": 0.01}, "entropy_coef=0.01 cannot be combined with 'entropy_bonus': it sets the coeff"),
         ([], {"use_adaptive_entropy": True}, "use_adaptive_entropy=True cannot be combined with 'entropy_bonus'"),
-        ([], {"entropy_bonus_coef": 0.01, "hold_entropy": 0.5}, "entropy_bonus_coef=0.01 cannot be combined with h"),
+        (
+            [],
+            {**of_method("entropy_bonus", coef=0.01), "hold_entropy": 0.5},
+            "entropy_bonus.coef=0.01 cannot be combined with h",
+        ),
         ([f"{__name__}.Other"], {}, "cannot be combined: each sets the one coefficient of TRL's entropy bonus"),
     ],
 )

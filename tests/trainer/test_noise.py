@@ -8,6 +8,7 @@ import os
 
 import pytest
 import torch
+from support.runs import of_method
 from support.subclasses import differ, make, update_of
 
 from steer_trl import SteerGRPOTrainer
@@ -15,13 +16,13 @@ from steer_trl.options.needs import UNCLIPPED
 from steer_trl.shaping import SHAPERS
 
 LIVELY = {
-    "clip_cov": {"clip_cov_fraction": 0.05, "clip_cov_lower": 0.1},
-    "kl_cov": {"kl_cov_fraction": 0.05},
+    "clip_cov": of_method("clip_cov", fraction=0.05, lower=0.1),
+    "kl_cov": of_method("kl_cov", fraction=0.05),
     "pass_at_k": {"pass_at_k": 2},
     "stare": {"stare_gate": "none", "stare_variant": "C2", "stare_amplify": 2.0},
     "steer": {"steer_lambda_min": 0.3},
-    "repo_r": {"repo_r_zeta": 0.3},
-    "entropy_bonus": {"entropy_bonus_coef": 0.1},
+    "repo_r": of_method("repo_r", zeta=0.3),
+    "entropy_bonus": of_method("entropy_bonus", coef=0.1),
 }
 METHODS = list(SHAPERS) if int(os.environ.get("STEER_TRL_DRAWS", "1")) > 1 else ["kl_cov", "clip_cov", "steer"]
 STEPS = {"learning_rate": 0.1, "steps_per_generation": 4}
@@ -54,6 +55,13 @@ def test_kl_cov_leaves_the_first_step_of_a_rollout(tmp_path, level):
     mixin = type("Louder", (Noise,), {"level": level})
     settings = STEPS | {"max_steps": 1, "reward": has_one}
     plain = update_of(make(tmp_path, SteerGRPOTrainer, mixin, advantage_shaping="none", **settings | UNCLIPPED))
-    held = make(tmp_path, SteerGRPOTrainer, mixin, advantage_shaping="kl_cov", kl_cov_fraction=0.5, **settings)
+    held = make(
+        tmp_path,
+        SteerGRPOTrainer,
+        mixin,
+        advantage_shaping="kl_cov",
+        **of_method("kl_cov", fraction=0.5),
+        **settings,
+    )
     assert torch.equal(update_of(held), plain)
     assert held.state.log_history[0]["kl_cov/held"] == 0

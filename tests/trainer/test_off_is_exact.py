@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 from support.methods.cases import CASES
-from support.runs import OPEN_STARE, same_parameters
+from support.runs import OPEN_STARE, of_method, same_parameters
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
@@ -27,7 +27,7 @@ OFF = {
     "none, without diagnostics": NONE | {"diagnostics": False, "alarms": False},
     "lambda_min of 1": ONE,
     "lambda_min of 1, binary": ONE | {"steer_mapping": "binary"},
-    "lambda_min and lambda_max of 1, linear": ONE | {"steer_mapping": "linear", "steer_lambda_max": 1.0},
+    "lambda_min and lambda_max of 1, linear": ONE | {"steer_mapping": "linear", **of_method("steer", lambda_max=1.0)},
     "W = M = 1": OPEN_STARE | {"stare_variant": "C2", "stare_amplify": 1.0, "stare_attenuate": 1.0},
     "nothing selected": OPEN_STARE | {"stare_top_fraction": 0.0},
     "closed gate": OPEN_STARE | {"stare_amplify": 4.0, "stare_target_entropy": 1e-9},
@@ -69,7 +69,7 @@ def test_neutral_settings_are_grpo_bit_for_bit(train_grpo, train_steer, schedule
 def test_kl_cov_without_its_penalty_is_unclipped_grpo(train_grpo, train_steer):
     settings = SCHEDULES["clipped ratios"] | UNCLIPPED
     grpo = train_grpo(**settings)
-    assert same_parameters(grpo, train_steer(**settings, advantage_shaping="kl_cov", kl_cov_coef=0.0))
+    assert same_parameters(grpo, train_steer(**settings, advantage_shaping="kl_cov", **of_method("kl_cov", coef=0.0)))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -5,7 +5,7 @@ import torch
 from datasets import Dataset
 from peft import LoraConfig
 from support.digits import given, written
-from support.runs import CHARACTERS, same_parameters
+from support.runs import CHARACTERS, of_method, same_parameters
 from torch.nn.utils import parameters_to_vector
 from transformers import (
     GPT2Config,
@@ -89,7 +89,7 @@ def test_every_loss_updates_alike_from_fewer_positions(both, loss):
         {"advantage_shaping": "steer", "steer_form": "exact"},
         {"advantage_shaping": "stare", "stare_target_entropy": 100.0, "shaping_scope": "exact_step"},
         {"advantage_shaping": "entropy_change", "shaping_scope": "micro_batch"},
-        {"advantage_shaping": "entropy_bonus", "entropy_bonus_coef": 0.1},
+        {"advantage_shaping": "entropy_bonus", **of_method("entropy_bonus", coef=0.1)},
         {"beta": 0.1},
         {"top_entropy_quantile": 0.5},
         {"num_iterations": 2, "trainer_arguments": {"peft_config": LORA}, "learning_rate": 50.0},

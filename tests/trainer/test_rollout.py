@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support.runs import OPEN_STARE, Spy, Watching
+from support.runs import OPEN_STARE, Spy, Watching, of_method
 
 from steer_trl import SteerGRPOTrainer
 
@@ -37,7 +37,7 @@ class TestGate:
         ids=["two steps a rollout", "two rollouts a step"],
     )
     def test_it_moves_with_each_rollout_only(self, train, sizes, expected, logged):
-        trainer = train(SteerGRPOTrainer, **OPEN_STARE, **sizes, stare_adaptive=True, stare_step=0.05)
+        trainer = train(SteerGRPOTrainer, **OPEN_STARE, **sizes, stare_adaptive=True, **of_method("stare", step=0.05))
         amplify = [entry["stare/amplify"] for entry in trainer.state.log_history if "stare/amplify" in entry]
         assert amplify == pytest.approx(expected)
         assert len([entry for entry in trainer.state.log_history if "rollout_entropy" in entry]) == logged

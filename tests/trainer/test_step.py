@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from support.runs import TINY_RUN, Spy, same_parameters
+from support.runs import TINY_RUN, Spy, of_method, same_parameters
 from transformers import TrainerCallback
 
 from steer_trl import SteerGRPOTrainer
@@ -129,7 +129,7 @@ def test_training_after_an_interruption_begins_anew(make_trainer, monkeypatch, s
 def test_uncomparing_methods_take_any_schedule(train, per_rollout, per_step):
     """Nothing is measured, so no token of an optimizer step waits for another, and the scope makes no difference."""
     schedule = {"steps_per_generation": per_rollout, "gradient_accumulation_steps": per_step}
-    fixed = {"advantage_shaping": "repo_r", "repo_r_zeta": 0.2} | schedule
+    fixed = {"advantage_shaping": "repo_r", **of_method("repo_r", zeta=0.2)} | schedule
     one, other = (train(SteerGRPOTrainer, shaping_scope=scope, **fixed) for scope in ("step", "micro_batch"))
     assert same_parameters(one, other)
     assert one.state.log_history[0]["shaping/share_changed"] > 0

@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 import torch
-from support.runs import OPEN_STARE
+from support.runs import OPEN_STARE, of_method
 from support.subclasses import CHANGING, NEUTRAL, OwnAdvantages, OwnLoader, differ, make, pass_over, update_of
 from trl import GRPOTrainer
 
@@ -18,7 +18,7 @@ from steer_trl import SteerGRPOTrainer
 from steer_trl.support.exceptions import CannotContinueError, InvalidValueError
 
 DRAWS = int(os.environ.get("STEER_TRL_DRAWS", "1"))
-OFF = [{"advantage_shaping": "none"}, {"advantage_shaping": "f_grpo", "f_grpo_gamma": 0.0}]
+OFF = [{"advantage_shaping": "none"}, {"advantage_shaping": "f_grpo", **of_method("f_grpo", gamma=0.0)}]
 RESAMPLE = {"dynamic_sampling": "resample"}
 ACTIVE = {
     "steer": {"steer_lambda_min": 0.3},

@@ -11,7 +11,8 @@ import methods_table
 from trl import GRPOConfig
 
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.options.base import OLD_NAMES, ShapingConfig, settings_of
+from steer_trl.options.base import OLD_NAMES, Setting, ShapingConfig, settings_of
+from steer_trl.shaping import SHAPERS
 
 PAGE = Path(__file__).parents[2] / "docs/settings.md"
 START, END = "<!-- settings: written by make settings -->\n", "<!-- end of settings -->"
@@ -29,29 +30,41 @@ def tables() -> str:
         for name in (name for name in vars(part).get("__annotations__", {}) if name in own):
             rows.setdefault(title, []).append(row(name, own[name]))
     head = "| field | default, range | what |\n|---|---|---|\n"
-    return "".join(f"### {title}\n\n{head}{''.join(lines)}\n" for title, lines in rows.items())
+    flat = "".join(f"### {title}\n\n{head}{''.join(lines)}\n" for title, lines in rows.items())
+    return flat + options_table()
+
+
+def options_table() -> str:
+    """Return the table of the options that `shaping_options` sets."""
+    lines = [
+        f"| `{name}` | `{field.name}` | `{default_of(field)!r}` {interval(setting)} | {text(setting)} |\n"
+        for name, method in SHAPERS.items()
+        for field in fields(method.options_class)
+        for setting in [settings_of(method.options_class)[field.name]]
+    ]
+    head = "| method | option | default, range | what |\n|---|---|---|---|\n"
+    return f"### Options of single methods, in `shaping_options`\n\n{head}{''.join(lines)}\n"
 
 
 def row(name: str, field: Field) -> str:
     """Return the table row of a field."""
-    return f"| `{name}` | `{default_of(field)!r}` {interval(field)} | {text(field)} |\n"
+    setting = settings_of(SteerGRPOConfig)[name]
+    return f"| `{name}` | `{default_of(field)!r}` {interval(setting)} | {text(setting)} |\n"
 
 
 def default_of(field: Field) -> object:
     """Return the default of a field, even if a function makes it."""
-    return field.default_factory() if field.default_factory is not MISSING else field.default
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def text(field: Field) -> str:
+def text(setting: Setting) -> str:
     """Return the help text without the range, with escaped bars, which would end the table cell."""
-    setting = settings_of(SteerGRPOConfig)[field.name]
     return setting.help.removesuffix(f" In {setting.within}.").replace("|", "\\|")
 
 
-def interval(field: Field) -> str:
+def interval(setting: Setting) -> str:
     """Return the allowed range of a number, or an empty string."""
-    within = settings_of(SteerGRPOConfig)[field.name].within
-    return f"`{within}`" if within else ""
+    return f"`{setting.within}`" if setting.within else ""
 
 
 def filled(page: str) -> str:

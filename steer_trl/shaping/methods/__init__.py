@@ -1,30 +1,29 @@
 """The methods that `advantage_shaping` can name, and their settings. Each paper has its own file.
 
-To add a method, add its class to `SHAPERS`, and the class of its settings, if it has any, to `MethodOptions`.
+To add a method, add its class to `SHAPERS`.
 """
 
 import pkgutil
-from dataclasses import dataclass
 from typing import Any
 
 from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import Shaper
-from steer_trl.shaping.methods.covariance import ClipCov, ClipCovOptions, KlCov, KlCovOptions
-from steer_trl.shaping.methods.dcpo import Dcpo, DcpoOptions
-from steer_trl.shaping.methods.difficulty import FGrpo, FGrpoOptions, MaxRL, PassAtK, PassAtKOptions
+from steer_trl.shaping.methods.covariance import ClipCov, KlCov
+from steer_trl.shaping.methods.dcpo import Dcpo
+from steer_trl.shaping.methods.difficulty import FGrpo, MaxRL, PassAtK
 from steer_trl.shaping.methods.edge_grpo import EdgeGrpo
-from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantage, EntropyAdvantageOptions
-from steer_trl.shaping.methods.entropy_bonus import EntropyBonus, EntropyBonusOptions
-from steer_trl.shaping.methods.entropy_change import EntropyChange, EntropyChangeOptions
-from steer_trl.shaping.methods.fork_tokens import ForkTokens, ForkTokensOptions
-from steer_trl.shaping.methods.gtpo import GrpoS, Gtpo, GtpoOptions
+from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantage
+from steer_trl.shaping.methods.entropy_bonus import EntropyBonus
+from steer_trl.shaping.methods.entropy_change import EntropyChange
+from steer_trl.shaping.methods.fork_tokens import ForkTokens
+from steer_trl.shaping.methods.gtpo import GrpoS, Gtpo
 from steer_trl.shaping.methods.opo import Opo
-from steer_trl.shaping.methods.ppl_position import Position, PositionOptions, Ppl, PplOptions
-from steer_trl.shaping.methods.repo_r import RepoR, RepoROptions
-from steer_trl.shaping.methods.stare import Stare, StareOptions
-from steer_trl.shaping.methods.steer import Steer, SteerOptions
-from steer_trl.shaping.methods.unlikelihood import Unlikelihood, UnlikelihoodOptions
-from steer_trl.shaping.methods.w_reinforce import Nsr, Psr, WReinforce, WReinforceOptions
+from steer_trl.shaping.methods.ppl_position import Position, Ppl
+from steer_trl.shaping.methods.repo_r import RepoR
+from steer_trl.shaping.methods.stare import Stare
+from steer_trl.shaping.methods.steer import Steer
+from steer_trl.shaping.methods.unlikelihood import Unlikelihood
+from steer_trl.shaping.methods.w_reinforce import Nsr, Psr, WReinforce
 from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.support.validation import did_you_mean, why_not_imported
 
@@ -55,32 +54,10 @@ SHAPERS: dict[str, type[Shaper]] = {
 }
 
 
-@dataclass
-class MethodOptions(
-    SteerOptions,
-    StareOptions,
-    RepoROptions,
-    ClipCovOptions,
-    DcpoOptions,
-    FGrpoOptions,
-    PassAtKOptions,
-    EntropyAdvantageOptions,
-    EntropyBonusOptions,
-    EntropyChangeOptions,
-    ForkTokensOptions,
-    GtpoOptions,
-    KlCovOptions,
-    PositionOptions,
-    PplOptions,
-    UnlikelihoodOptions,
-    WReinforceOptions,
-):
-    """The settings of all methods."""
-
-
 READERS: dict[str, list[str]] = {}
 """Maps each setting that only some methods read to the names of these methods."""
 for _name, _method in SHAPERS.items():
+    _method.name = _name
     for _setting in _method.settings():
         READERS.setdefault(_setting, []).append(_name)
 

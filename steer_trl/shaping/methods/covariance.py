@@ -29,9 +29,10 @@ from torch import Tensor
 
 from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import SIGNS, TOKEN_RATIOS, UNCLIPPED
-from steer_trl.shaping.base import PAPERS, Options, Shaper
+from steer_trl.shaping.base import PAPERS, Config, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.clipping import find_clipped
+from steer_trl.shaping.options import read_options
 from steer_trl.shaping.order_statistics import Reduce, kth_largest
 
 STILL = 1e-5
@@ -49,12 +50,10 @@ class CovarianceMeasure(NamedTuple):
     threshold: Tensor
 
 
-class ByCovariance(Shaper[Options]):
+class ByCovariance(Shaper[Config]):
     """The base class of Clip-Cov and KL-Cov. It computes the means and the threshold that selects tokens."""
 
     paper = PAPERS["2505.22617"]
-    share: str
-    """The name of the setting for the share of tokens that are chosen."""
 
     def rank(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
         """Return the number by which each token is ranked, and the mask of the candidates, both `[B, T]`."""
@@ -74,47 +73,44 @@ class ByCovariance(Shaper[Options]):
         advantage = total_advantage / tokens.clamp(min=1)
         logp = total_logp / tokens.clamp(min=1)
         numbers, among = self.rank(batch, advantage, logp)
-        count = max(math.floor(getattr(self.args, self.share) * tokens.item() + 1e-6), 1)
+        count = max(math.floor(self.options.fraction * tokens.item() + 1e-6), 1)
         threshold = kth_largest(numbers, among, min(count, int(reduce(among.sum(), "sum"))), reduce)
         return CovarianceMeasure(advantage, logp, threshold.double())
 
 
 @dataclass
-class ClipCovOptions(ShapingConfig):
-    """Settings of `"clip_cov"`."""
+class ClipCovOptions:
+    """Options of `"clip_cov"`."""
 
-    clip_cov_fraction: Annotated[float, Setting("Share of tokens without gradient; 0 is GRPO.", "[0, 1]", off=0)] = (
-        2e-4
-    )
-    clip_cov_lower: Annotated[float, Setting("Only tokens with a covariance above this are drawn.", "(-inf, inf)")] = (
-        1.0
-    )
-    clip_cov_upper: Annotated[float, Setting("Only tokens with a covariance below this are drawn.", "(-inf, inf)")] = (
-        5.0
-    )
+    fraction: Annotated[float, Setting("Share of tokens without gradient; 0 is GRPO.", "[0, 1]", off=0)] = 2e-4
+    lower: Annotated[float, Setting("Only tokens with a covariance above this are drawn.", "(-inf, inf)")] = 1.0
+    upper: Annotated[float, Setting("Only tokens with a covariance below this are drawn.", "(-inf, inf)")] = 5.0
 
 
-class ClipCov(ByCovariance[ClipCovOptions]):
+class ClipCov(ByCovariance[ShapingConfig]):
     """Clip-Cov, which gives a weight of 0 to tokens that are drawn at random from the pool."""
 
-    options = ClipCovOptions
+    options_class = ClipCovOptions
+    options: ClipCovOptions
     reads = ("draws",)
     needs = TOKEN_RATIOS
-    share = "clip_cov_fraction"
 
     @classmethod
-    def complaints(cls, args: ClipCovOptions) -> list[str]:
+    def complaints(cls, args: ShapingConfig) -> list[str]:
         """Return a complaint if the lower bound is not below the upper bound."""
-        lower, upper = args.clip_cov_lower, args.clip_cov_upper
-        if lower < upper:
+        pool = read_options(cls, args)
+        if pool.lower < pool.upper:
             return []
-        return [f"clip_cov_lower must be below clip_cov_upper={upper!r}, got {lower!r}: no covariance lies between."]
+        return [
+            f"shaping_options.clip_cov.lower must be below upper={pool.upper!r}, got {pool.lower!r}: no "
+            "covariance lies between."
+        ]
 
     def rank(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
         """Return a random number for each token, and the mask of the pool."""
         cov = covariance(batch, mean_advantage, mean_logp)
         low, high = find_clipped(batch.ratio, batch.advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
-        is_between = (cov > self.args.clip_cov_lower) & (cov < self.args.clip_cov_upper)
+        is_between = (cov > self.options.lower) & (cov < self.options.upper)
         return batch.draws, is_between & ~low & ~high
 
     def weights(self, batch: TokenBatch, measure: CovarianceMeasure) -> Float[Tensor, "B T"]:
@@ -131,24 +127,22 @@ class ClipCov(ByCovariance[ClipCovOptions]):
 
 
 @dataclass
-class KlCovOptions(ShapingConfig):
-    """Settings of `"kl_cov"`."""
+class KlCovOptions:
+    """Options of `"kl_cov"`."""
 
-    kl_cov_fraction: Annotated[
+    fraction: Annotated[
         float, Setting("Share of the tokens that are pulled back; 0.0002 for 32B models.", "[0, 1]", off=0)
     ] = 0.002
-    kl_cov_coef: Annotated[float, Setting("Weight of the penalty; 0 is GRPO without clipping.", "[0, inf)", off=0)] = (
-        1.0
-    )
+    coef: Annotated[float, Setting("Weight of the penalty; 0 is GRPO without clipping.", "[0, inf)", off=0)] = 1.0
 
 
-class KlCov(ByCovariance[KlCovOptions]):
+class KlCov(ByCovariance[ShapingConfig]):
     """KL-Cov, which penalises changes in the log-probabilities of the tokens with the largest covariance."""
 
-    options = KlCovOptions
+    options_class = KlCovOptions
+    options: KlCovOptions
     needs = SIGNS
     surrogate = UNCLIPPED
-    share = "kl_cov_fraction"
 
     def rank(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
         """Return the covariances, and the mask of the tokens whose covariance is defined."""
@@ -161,7 +155,7 @@ class KlCov(ByCovariance[KlCovOptions]):
         This gives the gradient of the penalty.
         """
         pull = (batch.logps.float() - batch.old_logps.float()).sign() / batch.ratio
-        return torch.where(self._find_held(batch, measure), -self.args.kl_cov_coef * pull, 0.0)
+        return torch.where(self._find_held(batch, measure), -self.options.coef * pull, 0.0)
 
     def marks(self, batch: TokenBatch, measure: CovarianceMeasure) -> dict[str, Bool[Tensor, "B T"]]:
         """Return the mask of the penalised tokens."""

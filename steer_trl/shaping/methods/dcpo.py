@@ -26,19 +26,20 @@ TINY = 1e-30
 
 
 @dataclass
-class DcpoOptions(ShapingConfig):
-    """Settings of `"dcpo"`."""
+class DcpoOptions:
+    """Options of `"dcpo"`."""
 
-    dcpo_epsilon_low: Annotated[float, Setting("e_low: the released script's; the paper has 0.16.", "[0, inf)")] = 0.2
-    dcpo_epsilon_high: Annotated[
-        float, Setting("e_high: the released script's. The paper analyses 0.2.", "[0, inf)")
-    ] = 0.28
+    epsilon_low: Annotated[float, Setting("e_low: the released script's; the paper has 0.16.", "[0, inf)")] = 0.2
+    epsilon_high: Annotated[float, Setting("e_high: the released script's. The paper analyses 0.2.", "[0, inf)")] = (
+        0.28
+    )
 
 
-class Dcpo(Shaper[DcpoOptions]):
+class Dcpo(Shaper[ShapingConfig]):
     """DCPO's clipping, implemented as token weights of 0 and 1."""
 
-    options = DcpoOptions
+    options_class = DcpoOptions
+    options: DcpoOptions
     paper = PAPERS["2509.02333"]
     surrogate = UNCLIPPED
 
@@ -55,8 +56,8 @@ class Dcpo(Shaper[DcpoOptions]):
     def bounds(self, old_probabilities: Tensor) -> tuple[Tensor, Tensor]:
         """Return the lower and the upper bound of the ratio for old probabilities in [0, 1]."""
         inverse = 4 / old_probabilities.clamp(min=TINY)
-        low = 0.5 + 0.5 * (1 - self.args.dcpo_epsilon_low * inverse).clamp(min=0).sqrt()
-        high = 0.5 + 0.5 * (1 + self.args.dcpo_epsilon_high * inverse).sqrt()
+        low = 0.5 + 0.5 * (1 - self.options.epsilon_low * inverse).clamp(min=0).sqrt()
+        high = 0.5 + 0.5 * (1 + self.options.epsilon_high * inverse).sqrt()
         return low, high.clamp(max=HIGHEST)
 
     def _find_clipped(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:

@@ -30,6 +30,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import CorrectnessOptions, Setting
+from steer_trl.options.methods import PassAtKSettings
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
@@ -71,10 +72,10 @@ def pass_at_k_advantages(
     return (factor * (groups - rate)).nan_to_num(0.0).flatten()
 
 
-Options = TypeVar("Options", bound=CorrectnessOptions)
+Config = TypeVar("Config", bound=CorrectnessOptions)
 
 
-class ByDifficulty(Shaper[Options]):
+class ByDifficulty(Shaper[Config]):
     """The base class of `maxrl`, `f_grpo` and `pass_at_k`.
 
     These methods read the rewards of whole groups and no log-probabilities.
@@ -108,7 +109,7 @@ class ByDifficulty(Shaper[Options]):
 class MaxRL(ByDifficulty[CorrectnessOptions]):
     """MaxRL, which replaces the advantages with (r - p) / p."""
 
-    options = CorrectnessOptions
+    settings_class = CorrectnessOptions
     paper = PAPERS["2602.02710"]
     needs = OWN_OR_UNSCALED_ADVANTAGES
 
@@ -118,43 +119,36 @@ class MaxRL(ByDifficulty[CorrectnessOptions]):
 
 
 @dataclass
-class FGrpoOptions(CorrectnessOptions):
-    """Settings of `"f_grpo"`."""
+class FGrpoOptions:
+    """Options of `"f_grpo"`."""
 
-    f_grpo_gamma: Annotated[
+    gamma: Annotated[
         float, Setting("gamma: how strongly mostly correct groups are weighted down.", "[0, inf)", off=0)
     ] = 1.0
 
 
-class FGrpo(ByDifficulty[FGrpoOptions]):
+class FGrpo(ByDifficulty[CorrectnessOptions]):
     """F-GRPO, which multiplies TRL's advantages by a factor that is smaller for easier groups."""
 
-    options = FGrpoOptions
+    settings_class = CorrectnessOptions
+    options_class = FGrpoOptions
+    options: FGrpoOptions
     paper = PAPERS["2602.06717"]
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the factor (1 - p)^gamma, where p is the share of correct completions in the group."""
-        return focal_factors(self.find_correct(rollout), rollout.num_generations, self.args.f_grpo_gamma)
+        return focal_factors(self.find_correct(rollout), rollout.num_generations, self.options.gamma)
 
 
-@dataclass
-class PassAtKOptions(CorrectnessOptions):
-    """Settings of `"pass_at_k"`."""
-
-    pass_at_k: Annotated[
-        int, Setting("k: tries of which one must be correct; < num_generations. 1 is GRPO.", "[1, inf)", off=1)
-    ] = 4
-
-
-class PassAtK(ByDifficulty[PassAtKOptions]):
+class PassAtK(ByDifficulty[PassAtKSettings]):
     """Pass@k training, which replaces the advantages with pass@k advantages."""
 
-    options = PassAtKOptions
+    settings_class = PassAtKSettings
     paper = PAPERS["2508.10751"]
     needs = OWN_OR_UNSCALED_ADVANTAGES
 
     @classmethod
-    def complaints(cls, args: PassAtKOptions) -> list[str]:
+    def complaints(cls, args: PassAtKSettings) -> list[str]:
         """Return a complaint if `pass_at_k` is so large that no group carries a learning signal."""
         if args.pass_at_k < args.num_generations:
             return []

@@ -24,20 +24,21 @@ KAPPA = 2.0
 
 
 @dataclass
-class EntropyAdvantageOptions(ShapingConfig):
-    """Settings of `"entropy_advantage"`."""
+class EntropyAdvantageOptions:
+    """Options of `"entropy_advantage"`."""
 
-    entropy_advantage_alpha: Annotated[float, Setting("Bonus per nat of entropy; 0 is GRPO.", "[0, inf)", off=0)] = 0.4
+    alpha: Annotated[float, Setting("Bonus per nat of entropy; 0 is GRPO.", "[0, inf)", off=0)] = 0.4
 
 
-class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
+class EntropyAdvantage(Shaper[ShapingConfig]):
     """The entropy advantage, which adds a bonus that grows with the entropy of each token."""
 
-    options = EntropyAdvantageOptions
+    options_class = EntropyAdvantageOptions
+    options: EntropyAdvantageOptions
     paper = PAPERS["2506.14758"]
 
     def bonus(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return the bonus min(alpha H, |A| / kappa); 0 where H is not finite."""
         entropies = batch.entropies.float()
-        bonus = self.args.entropy_advantage_alpha * torch.where(entropies.isfinite(), entropies, 0.0)
+        bonus = self.options.alpha * torch.where(entropies.isfinite(), entropies, 0.0)
         return torch.minimum(bonus, batch.advantages.abs() / KAPPA)

@@ -24,10 +24,10 @@ from steer_trl.shaping.base import PAPERS, Control, Shaper
 
 
 @dataclass
-class EntropyBonusOptions(ShapingConfig):
-    """Settings of `"entropy_bonus"`."""
+class EntropyBonusOptions:
+    """Options of `"entropy_bonus"`."""
 
-    entropy_bonus_coef: Annotated[
+    coef: Annotated[
         float,
         Setting(
             "c: weight of the mean entropy (nats) in the loss, TRL's entropy_coef; below 0 the entropy falls. "
@@ -38,13 +38,14 @@ class EntropyBonusOptions(ShapingConfig):
     ] = 0.001
 
 
-class EntropyBonus(Shaper[EntropyBonusOptions]):
+class EntropyBonus(Shaper[ShapingConfig]):
     """TRL's entropy bonus, whose coefficient is the strength of the method."""
 
-    options = EntropyBonusOptions
+    options_class = EntropyBonusOptions
+    options: EntropyBonusOptions
     paper = PAPERS["1602.01783"]
     per_token = False
-    control = Control(max_strength=0.2, gain=0.2, setting="entropy_bonus_coef")
+    control = Control(max_strength=0.2, gain=0.2, option="coef")
 
     def entropy_coef(self) -> float:
         """Return the coefficient c."""

@@ -28,10 +28,10 @@ QUANTILE = 0.9
 
 
 @dataclass
-class EntropyChangeOptions(ShapingConfig):
-    """Settings of `"entropy_change"`."""
+class EntropyChangeOptions:
+    """Options of `"entropy_change"`."""
 
-    entropy_change_strength: Annotated[
+    strength: Annotated[
         float,
         Setting(
             "Largest distance of a weight from 1. Above 0, tokens that raise the entropy get more weight; below 0, "
@@ -42,15 +42,16 @@ class EntropyChangeOptions(ShapingConfig):
     ] = 0.5
 
 
-class EntropyChange(Shaper[EntropyChangeOptions]):
+class EntropyChange(Shaper[ShapingConfig]):
     """Token weights that grow with the entropy change that the token's update causes.
 
     A weight differs from 1 by at most the strength.
     """
 
-    options = EntropyChangeOptions
+    options_class = EntropyChangeOptions
+    options: EntropyChangeOptions
     reads = ("sensitivities",)
-    control = Control(max_strength=1.0, setting="entropy_change_strength")
+    control = Control(max_strength=1.0, option="strength")
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
         """Return the scale, a quantile of |dH|; `inf` if no token changes the entropy."""

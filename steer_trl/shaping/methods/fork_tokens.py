@@ -25,12 +25,10 @@ from steer_trl.shaping.order_statistics import Reduce
 
 
 @dataclass
-class ForkTokensOptions(ShapingConfig):
-    """Settings of `"fork_tokens"`."""
+class ForkTokensOptions:
+    """Options of `"fork_tokens"`."""
 
-    fork_tokens_fraction: Annotated[float, Setting("Share of the tokens trained on; 1 is GRPO.", "(0, 1]", off=1)] = (
-        0.2
-    )
+    fraction: Annotated[float, Setting("Share of the tokens trained on; 1 is GRPO.", "(0, 1]", off=1)] = 0.2
 
 
 class ForkMeasure(NamedTuple):
@@ -40,10 +38,11 @@ class ForkMeasure(NamedTuple):
     factor: Tensor
 
 
-class ForkTokens(Shaper[ForkTokensOptions]):
+class ForkTokens(Shaper[ShapingConfig]):
     """Forking tokens: gives a weight of 0 to all but the most uncertain tokens."""
 
-    options = ForkTokensOptions
+    options_class = ForkTokensOptions
+    options: ForkTokensOptions
     paper = PAPERS["2506.01939"]
     needs = TOKEN_RATIOS | {
         "loss_type": Need(
@@ -58,7 +57,7 @@ class ForkTokens(Shaper[ForkTokensOptions]):
         """Return the smallest entropy of the tokens in S, and the factor N / |S|."""
         valid = self._valid(batch)
         entropies = batch.entropies.float()
-        threshold = order_statistics.top_threshold(entropies, valid, self.args.fork_tokens_fraction, reduce)
+        threshold = order_statistics.top_threshold(entropies, valid, self.options.fraction, reduce)
         chosen = valid & (entropies >= threshold - self.tolerance)
         total, chosen = reduce(torch.stack([valid.sum(), chosen.sum()]), "sum")
         return ForkMeasure(threshold, total / chosen.clamp(min=1))

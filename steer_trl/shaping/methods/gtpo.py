@@ -39,18 +39,18 @@ EPSILON_LOW, EPSILON_HIGH = 0.2, 0.28
 
 
 @dataclass
-class GtpoOptions(CorrectnessOptions):
-    """Settings of `"gtpo"` and of `"grpo_s"`."""
+class GtpoOptions:
+    """Options of `"gtpo"` and of `"grpo_s"`."""
 
-    gtpo_entropy_weight: Annotated[float, Setting("a: weight of the entropy term beside the reward.", "[0, inf)")] = (
-        0.1
-    )
+    entropy_weight: Annotated[float, Setting("a: weight of the entropy term beside the reward.", "[0, inf)")] = 0.1
 
 
-class ByEntropy(Shaper[GtpoOptions]):
+class ByEntropy(Shaper[CorrectnessOptions]):
     """The base class of GTPO and GRPO-S, which share their paper and settings."""
 
-    options = GtpoOptions
+    settings_class = CorrectnessOptions
+    options_class = GtpoOptions
+    options: GtpoOptions
     paper = PAPERS["2508.04349"]
     reads = ("rewards", "correctness", "entropies")
 
@@ -76,7 +76,7 @@ class Gtpo(ByEntropy):
         right = is_right(rollout, self.args).unsqueeze(1)
         alive = rollout.responses.bool() & known & ~deciding_rewards(rollout).isnan().unsqueeze(1)
         rewards = rollout.rewards.nan_to_num(0.0).unsqueeze(1)
-        a = self.args.gtpo_entropy_weight
+        a = self.options.entropy_weight
         size = rollout.num_generations
         uncertain = torch.where(known, divide_by_mean(entropies, alive & right, size, EPS), 1.0)
         certain = torch.where(known, divide_by_mean(1 / (entropies + EPS), alive & ~right, size, EPS), 1.0)
@@ -96,7 +96,7 @@ class GrpoS(ByEntropy):
         scored = ~entropy.isnan() & ~deciding_rewards(rollout).isnan()
         rewards = torch.where(scored, rollout.rewards, torch.nan)
         right = is_right(rollout, self.args)
-        a = self.args.gtpo_entropy_weight
+        a = self.options.entropy_weight
         size = rollout.num_generations
         credit = rewards + a * divide_by_mean(entropy, right & scored, size, EPS)
         blame = -1 - a * divide_by_mean(1 / (entropy + EPS), ~right & scored, size, EPS)

@@ -26,10 +26,10 @@ LARGEST_SCORE = 3.0
 
 
 @dataclass
-class PplOptions(ShapingConfig):
-    """Settings of `"ppl"`."""
+class PplOptions:
+    """Options of `"ppl"`."""
 
-    ppl_alpha: Annotated[
+    alpha: Annotated[
         float,
         Setting(
             "Share of an advantage that one standard deviation of ln PPL takes away; 0 is GRPO.",
@@ -39,10 +39,11 @@ class PplOptions(ShapingConfig):
     ] = 0.01
 
 
-class Ppl(Shaper[PplOptions]):
+class Ppl(Shaper[ShapingConfig]):
     """PPL-based shaping, which shrinks the advantages of surprising completions."""
 
-    options = PplOptions
+    options_class = PplOptions
+    options: PplOptions
     paper = PAPERS["2508.02260"]
     reads = ("rewards", "logps")
     per_token = False
@@ -51,20 +52,21 @@ class Ppl(Shaper[PplOptions]):
         """Return the factor 1 - alpha w, where w is the standardised log-perplexity."""
         log_ppl = -rollout.mean_of_scored(rollout.logps)
         w = standardize(log_ppl, rollout.num_generations, eps=0.0).clamp(-LARGEST_SCORE, LARGEST_SCORE)
-        return 1 - self.args.ppl_alpha * w
+        return 1 - self.options.alpha * w
 
 
 @dataclass
-class PositionOptions(ShapingConfig):
-    """Settings of `"position"`."""
+class PositionOptions:
+    """Options of `"position"`."""
 
-    position_gamma: Annotated[float, Setting("Size of the bonus; 0 is GRPO.", "[0, inf)", off=0)] = 0.1
+    gamma: Annotated[float, Setting("Size of the bonus; 0 is GRPO.", "[0, inf)", off=0)] = 0.1
 
 
-class Position(Shaper[PositionOptions]):
+class Position(Shaper[ShapingConfig]):
     """Advantages with a bonus that grows along the completion."""
 
-    options = PositionOptions
+    options_class = PositionOptions
+    options: PositionOptions
     paper = PAPERS["2508.02260"]
 
     def rollout_bonus(self, rollout: Rollout) -> Float[Tensor, "N T"]:
@@ -72,4 +74,4 @@ class Position(Shaper[PositionOptions]):
         # Positions are integers, because CUDA has no deterministic cumsum of floats.
         count = rollout.responses.cumsum(1, dtype=torch.int32)
         position = count / rollout.lengths.clamp(min=1).unsqueeze(1)
-        return rollout.advantages.sign() * (self.args.position_gamma * torch.sigmoid(position))
+        return rollout.advantages.sign() * (self.options.gamma * torch.sigmoid(position))

@@ -22,10 +22,10 @@ MAX_WEIGHT = 3.0
 
 
 @dataclass
-class RepoROptions(ShapingConfig):
-    """Settings of `"repo_r"`."""
+class RepoROptions:
+    """Options of `"repo_r"`."""
 
-    repo_r_zeta: Annotated[
+    zeta: Annotated[
         float,
         Setting(
             "zeta: weight per nat of surprisal; 0 is GRPO, below 0 the entropy falls. hold_entropy moves it.",
@@ -35,12 +35,13 @@ class RepoROptions(ShapingConfig):
     ] = 0.05
 
 
-class RepoR(Shaper[RepoROptions]):
+class RepoR(Shaper[ShapingConfig]):
     """REPO-R's token weights. The strength of the method is zeta."""
 
-    options = RepoROptions
+    options_class = RepoROptions
+    options: RepoROptions
     paper = PAPERS["2603.11682"]
-    control = Control(max_strength=1.0, setting="repo_r_zeta")
+    control = Control(max_strength=1.0, option="zeta")
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return the token weights w; 1 where the log-probability is not finite."""

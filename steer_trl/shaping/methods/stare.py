@@ -9,17 +9,20 @@ known only after its first rollouts, so the target may be a multiple of the firs
 """
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Float32, Shaped
 from torch import Tensor
 
 from steer_trl.entropy.start import StartEntropy
+from steer_trl.options.base import Setting
+from steer_trl.options.methods import AMPLIFYING, ATTENUATING, StareSettings, stare_operations
 from steer_trl.shaping import order_statistics
 from steer_trl.shaping.base import PAPERS, Control, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
-from steer_trl.shaping.methods.stare_settings import StareOptions, stare_operations
+from steer_trl.shaping.options import read_options
 from steer_trl.shaping.order_statistics import Reduce, this_process
 from steer_trl.shaping.stare_controller import TargetEntropyController
 from steer_trl.support.validation import as_tuple, check_interval, read_from_state
@@ -122,18 +125,43 @@ def stare_weights(
     return weights
 
 
-class Stare(Shaper[StareOptions]):
+@dataclass
+class StareOptions:
+    """Options of `"stare"`: the steps and the bounds of W and M with `stare_adaptive`."""
+
+    step: Annotated[float, Setting("Step of W and M.", "[0, inf)", needs={"stare_adaptive": True})] = 0.01
+    amplify_max: Annotated[
+        float,
+        Setting(
+            "Upper bound of W, at least stare_amplify.",
+            "[1, inf)",
+            needs={"stare_adaptive": True, "stare_variant": AMPLIFYING},
+        ),
+    ] = 1.5
+    attenuate_min: Annotated[
+        float,
+        Setting(
+            "Lower bound of M, at most stare_attenuate.",
+            "(0, 1]",
+            needs={"stare_adaptive": True, "stare_variant": ATTENUATING},
+        ),
+    ] = 0.5
+
+
+class Stare(Shaper[StareSettings]):
     """STARE's token weights, and the controller of its gate and factors."""
 
-    options = StareOptions
+    settings_class = StareSettings
+    options_class = StareOptions
+    options: StareOptions
     paper = PAPERS["2606.19236"]
 
     # `hold_entropy` adjusts W between 1 and 4.
     control = Control(max_strength=3.0, gain=3.0)
 
-    def __init__(self, args: StareOptions) -> None:
+    def __init__(self, args: StareSettings) -> None:
         super().__init__(args)
-        schedule = args.stare_adaptive, args.stare_step, args.stare_amplify_max, args.stare_attenuate_min
+        schedule = args.stare_adaptive, self.options.step, self.options.amplify_max, self.options.attenuate_min
         self.controller = TargetEntropyController(
             args.stare_target_entropy, args.stare_amplify, args.stare_attenuate, *schedule
         )
@@ -141,13 +169,13 @@ class Stare(Shaper[StareOptions]):
         self.start = StartEntropy(1)
         self.operations = stare_operations(args.stare_variant)
         # The mean entropy is needed only if tokens are selected, and their factor W or M differs from 1 or can change.
-        moves = args.stare_adaptive and args.stare_step > 0
+        moves = args.stare_adaptive and self.options.step > 0
         compares = moves or args.stare_target_entropy_unit == "initial" or args.stare_gate == "batch"
         if compares and self._selects() and (moves or self._reweights()):
             self.reads = ("mean_entropy",)
 
     @classmethod
-    def fill_unset(cls, args: StareOptions) -> None:
+    def fill_unset(cls, args: StareSettings) -> None:
         """Set the defaults: O1 with the rollout's gate or, if `hold_entropy` is set, C2 without a gate."""
         is_held = args.hold_entropy is not None
         if args.stare_variant is None:
@@ -156,13 +184,18 @@ class Stare(Shaper[StareOptions]):
             args.stare_gate = "none" if is_held else "batch"
 
     @classmethod
-    def complaints(cls, args: StareOptions) -> list[str]:
+    def complaints(cls, args: StareSettings) -> list[str]:
         """Return complaints about a W or M beyond its bound, a target out of range, or a gate with `hold_entropy`."""
         complaints = []
         if args.stare_adaptive:
             above, below = f"[{args.stare_amplify}, inf)", f"(0, {args.stare_attenuate}]"
-            complaints += check_interval("stare_amplify_max", args.stare_amplify_max, above, "W starts below it")
-            complaints += check_interval("stare_attenuate_min", args.stare_attenuate_min, below, "M starts above it")
+            bounds = read_options(cls, args)
+            complaints += check_interval(
+                "shaping_options.stare.amplify_max", bounds.amplify_max, above, "stare_amplify starts above it"
+            )
+            complaints += check_interval(
+                "shaping_options.stare.attenuate_min", bounds.attenuate_min, below, "stare_attenuate starts below it"
+            )
         if args.stare_target_entropy_unit == "initial":
             why = "it is a multiple of the entropy that the run begins with"
             complaints += check_interval("stare_target_entropy", args.stare_target_entropy, "(0, 10]", why)
@@ -174,7 +207,7 @@ class Stare(Shaper[StareOptions]):
         return complaints
 
     @classmethod
-    def remarks(cls, args: StareOptions) -> list[str]:
+    def remarks(cls, args: StareSettings) -> list[str]:
         """Return a warning about the two variants that public sources name differently."""
         if not {"O2", "O3"} & set(as_tuple(args.stare_variant)):
             return []
@@ -268,8 +301,8 @@ class Stare(Shaper[StareOptions]):
     def _is_saturated(self) -> bool:
         """Return whether every factor that the operations use is at its bound."""
         bounds = {
-            "amplify": self.controller.amplify >= self.args.stare_amplify_max,
-            "attenuate": self.controller.attenuate <= self.args.stare_attenuate_min,
+            "amplify": self.controller.amplify >= self.options.amplify_max,
+            "attenuate": self.controller.attenuate <= self.options.attenuate_min,
         }
         return all(bounds[operation.split("_")[0]] for operation in self.operations)
 

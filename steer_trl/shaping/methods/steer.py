@@ -16,10 +16,12 @@ import torch
 from jaxtyping import Float, Float32, Shaped
 from torch import Tensor
 
-from steer_trl.options.base import Setting, ShapingConfig
+from steer_trl.options.base import Setting
+from steer_trl.options.methods import SteerSettings
 from steer_trl.shaping import order_statistics
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
+from steer_trl.shaping.options import read_options
 from steer_trl.shaping.order_statistics import Reduce, this_process
 from steer_trl.shaping.sensitivity import released_entropy_change
 from steer_trl.support.validation import check_interval
@@ -117,41 +119,17 @@ def steer_weights(
 
 
 @dataclass
-class SteerOptions(ShapingConfig):
-    """Settings of `"steer"`."""
+class SteerOptions:
+    """Options of `"steer"`."""
 
-    steer_lambda_min: Annotated[
-        float,
-        Setting(
-            "Weight of the token with the largest entropy change; the paper recommends 0.6 to 0.8, 1 is GRPO. "
-            "In later steps of a rollout only shaping_scope='exact_step' reaches it exactly.",
-            "(0, 1]",
-        ),
-    ] = 0.8
-    steer_mapping: Annotated[
-        str,
-        Setting(
-            "How an entropy change becomes a weight: 'exponential' (Eq. 10), 'linear' or 'binary'.",
-            choices=("exponential", "linear", "binary"),
-        ),
-    ] = "exponential"
-    steer_form: Annotated[
-        str,
-        Setting(
-            "How the change is computed: 'paper' estimates it by Eq. 9 with the clip indicator of Eq. 6; 'released' "
-            "as the authors' code does (one factor 1 - pi, no indicator, rollout entropies, floor 0.02); 'exact' "
-            "takes the whole vocabulary, with one more pass of the LM head.",
-            choices=("paper", "released", "exact"),
-        ),
-    ] = "paper"
-    steer_lambda_max: Annotated[
+    lambda_max: Annotated[
         float,
         Setting("Largest weight, at least steer_lambda_min.", "(0, inf)", needs={"steer_mapping": "linear"}),
     ] = 1.2
-    steer_quantile: Annotated[
-        float, Setting("Share of tokens left alone.", "[0, 1]", needs={"steer_mapping": "binary"})
-    ] = 0.8
-    steer_signed: Annotated[
+    quantile: Annotated[float, Setting("Share of tokens left alone.", "[0, 1]", needs={"steer_mapping": "binary"})] = (
+        0.8
+    )
+    signed: Annotated[
         bool,
         Setting(
             "Use the change with its sign, as the paper prints it; the authors' code takes |Omega|.",
@@ -159,30 +137,30 @@ class SteerOptions(ShapingConfig):
         ),
     ] = False
 
-    @property
-    def steer_scale_floor(self) -> float:
-        """The lower bound on max |Omega| in the exponential mapping."""
-        return RELEASED_FLOOR if self.steer_form == "released" and self.steer_mapping == "exponential" else 0.0
 
-
-class Steer(Shaper[SteerOptions]):
+class Steer(Shaper[SteerSettings]):
     """STEER's token weights."""
 
-    options = SteerOptions
+    settings_class = SteerSettings
+    options_class = SteerOptions
+    options: SteerOptions
     paper = PAPERS["2510.10150"]
 
-    def __init__(self, args: SteerOptions) -> None:
+    def __init__(self, args: SteerSettings) -> None:
         super().__init__(args)
         if args.steer_form == "exact" and self.active:
             self.reads = ("sensitivities",)
 
     @classmethod
-    def complaints(cls, args: SteerOptions) -> list[str]:
+    def complaints(cls, args: SteerSettings) -> list[str]:
         """Return complaints about a rising linear mapping, or the released form without token ratios."""
         complaints = []
         if args.steer_mapping == "linear":
             least = f"[{args.steer_lambda_min}, inf)"
-            complaints += check_interval("steer_lambda_max", args.steer_lambda_max, least, "the mapping falls from it")
+            largest = read_options(cls, args).lambda_max
+            complaints += check_interval(
+                "shaping_options.steer.lambda_max", largest, least, "the mapping falls from it"
+            )
         if args.steer_form == "released" and args.importance_sampling_level != "token":
             complaints.append(
                 "steer_form='released' cannot be combined with importance_sampling_level='sequence': the authors' "
@@ -194,7 +172,7 @@ class Steer(Shaper[SteerOptions]):
     def active(self) -> bool:
         """False if every weight is 1: `lambda_min = 1`, and in the linear mapping also `lambda_max = 1`."""
         args = self.args
-        return args.steer_lambda_min < 1 or (args.steer_mapping == "linear" and args.steer_lambda_max > 1)
+        return args.steer_lambda_min < 1 or (args.steer_mapping == "linear" and self.options.lambda_max > 1)
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Range:
         """Return the extremes of the entropy changes, or their quantile in the binary mapping."""
@@ -202,8 +180,8 @@ class Steer(Shaper[SteerOptions]):
             self._omega(batch),
             batch.mask,
             mapping=self.args.steer_mapping,
-            quantile=self.args.steer_quantile,
-            signed=self.args.steer_signed,
+            quantile=self.options.quantile,
+            signed=self.options.signed,
             reduce=reduce,
         )
 
@@ -215,12 +193,18 @@ class Steer(Shaper[SteerOptions]):
             batch.mask,
             lambda_min=args.steer_lambda_min,
             mapping=args.steer_mapping,
-            lambda_max=args.steer_lambda_max,
-            signed=args.steer_signed,
-            floor=args.steer_scale_floor,
+            lambda_max=self.options.lambda_max,
+            signed=self.options.signed,
+            floor=self.scale_floor,
             statistic=measure,
             tolerance=self.tolerance,
         )
+
+    @property
+    def scale_floor(self) -> float:
+        """The lower bound on max |Omega| in the exponential mapping."""
+        is_released = self.args.steer_form == "released" and self.args.steer_mapping == "exponential"
+        return RELEASED_FLOOR if is_released else 0.0
 
     def _omega(self, batch: TokenBatch) -> Tensor:
         # The released form reads the entropies stored at rollout time.

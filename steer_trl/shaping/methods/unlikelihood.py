@@ -25,18 +25,20 @@ from steer_trl.shaping.scores import is_right, standardize
 
 
 @dataclass
-class UnlikelihoodOptions(CorrectnessOptions):
-    """Settings of `"unlikelihood"`."""
+class UnlikelihoodOptions:
+    """Options of `"unlikelihood"`."""
 
-    unlikelihood_beta: Annotated[
+    beta: Annotated[
         float, Setting("About what share the likeliest correct answer loses; 0 is GRPO.", "[0, 1]", off=0)
     ] = 0.25
 
 
-class Unlikelihood(Shaper[UnlikelihoodOptions]):
+class Unlikelihood(Shaper[CorrectnessOptions]):
     """Advantages computed from rewards that favour unlikely correct answers."""
 
-    options = UnlikelihoodOptions
+    settings_class = CorrectnessOptions
+    options_class = UnlikelihoodOptions
+    options: UnlikelihoodOptions
     paper = PAPERS["2506.02355"]
     reads = ("rewards", "correctness", "logps")
     per_token = False
@@ -50,6 +52,6 @@ class Unlikelihood(Shaper[UnlikelihoodOptions]):
         likelihood = torch.where(likelihood.isnan() | rollout.rewards.isnan(), torch.inf, likelihood)
         order = likelihood.view(-1, group_size).argsort(dim=1, stable=True)
         rank = order.argsort(dim=1).flatten()
-        softened = rollout.rewards * (1 - self.args.unlikelihood_beta * rank / group_size)
+        softened = rollout.rewards * (1 - self.options.beta * rank / group_size)
         rewards = torch.where(is_right(rollout, self.args), softened, rollout.rewards)
         return standardize(rewards, group_size, eps=1e-6)

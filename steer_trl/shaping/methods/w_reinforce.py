@@ -22,22 +22,22 @@ from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.options.trl import TOKEN_MEAN_LOSSES
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
+from steer_trl.shaping.options import NoOptions
 from steer_trl.shaping.scores import deciding_rewards, is_right
 
 
 @dataclass
-class WReinforceOptions(CorrectnessOptions):
-    """Settings of `"w_reinforce"`."""
+class WReinforceOptions:
+    """Options of `"w_reinforce"`."""
 
-    w_reinforce_positive: Annotated[
-        float, Setting("lambda: weight of correct answers; incorrect ones have 1.", "[0, inf)")
-    ] = 0.1
+    positive: Annotated[float, Setting("lambda: weight of correct answers; incorrect ones have 1.", "[0, inf)")] = 0.1
 
 
-class WReinforce(Shaper[WReinforceOptions]):
+class WReinforce(Shaper[CorrectnessOptions]):
     """Weighted REINFORCE."""
 
-    options: ClassVar[type[CorrectnessOptions]] = WReinforceOptions
+    settings_class = CorrectnessOptions
+    options_class: ClassVar[type] = WReinforceOptions
     paper = PAPERS["2506.01347"]
     reads: tuple[str, ...] = ("correctness",)
     per_token = False
@@ -47,7 +47,7 @@ class WReinforce(Shaper[WReinforceOptions]):
     @property
     def positive(self) -> float:
         """The advantage of a correct answer."""
-        return self.args.w_reinforce_positive
+        return self.options.positive
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the advantage of each completion; 0 if it is dropped or its reward is missing."""
@@ -65,7 +65,7 @@ class WReinforce(Shaper[WReinforceOptions]):
 class Psr(WReinforce):
     """Positive sample reinforcement, which drops incorrect answers."""
 
-    options = CorrectnessOptions
+    options_class = NoOptions
     # The factor all / kept is computed over the completions of all ranks.
     reads = ("correctness", "all_ranks")
     keeps = (True,)
@@ -75,6 +75,7 @@ class Psr(WReinforce):
 class Nsr(WReinforce):
     """Negative sample reinforcement, which drops correct answers."""
 
-    options = CorrectnessOptions
+    options_class = NoOptions
     reads = ("correctness", "all_ranks")
     keeps = (False,)
+    positive = 1.0

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support.methods.batches import clipped_loss, gradient, method, trained, weights
+from support.runs import of_method
 
 from steer_trl.shaping import TokenBatch
 
@@ -34,7 +35,7 @@ def test_dcpo():
 
 @given(st.floats(1e-6, 1.0), st.floats(0.01, 0.9), st.floats(0.01, 3.0))
 def test_dcpo_bounds_solve_their_equations(q, e_low, e_high):
-    shaper = method("dcpo", dcpo_epsilon_low=e_low, dcpo_epsilon_high=e_high)
+    shaper = method("dcpo", **of_method("dcpo", epsilon_low=e_low, epsilon_high=e_high))
     low, high = (x.item() for x in shaper.bounds(torch.tensor(q, dtype=torch.float64)))
     assert 0.5 <= low <= 1 <= high <= 10
     assert (1 - low) * low == pytest.approx(min(e_low / q, 0.25))
@@ -43,5 +44,5 @@ def test_dcpo_bounds_solve_their_equations(q, e_low, e_high):
 
 @pytest.mark.parametrize(("epsilon", "low", "high"), [(0.2, 0.5, 10.0), (0.0, 1.0, 1.0)])
 def test_dcpo_bounds_where_the_probability_underflows(epsilon, low, high):
-    shaper = method("dcpo", dcpo_epsilon_low=epsilon, dcpo_epsilon_high=epsilon)
+    shaper = method("dcpo", **of_method("dcpo", epsilon_low=epsilon, epsilon_high=epsilon))
     assert [x.item() for x in shaper.bounds(torch.tensor([-200.0]).exp())] == [low, high]

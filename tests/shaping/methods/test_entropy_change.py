@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.methods import oracles
 from support.methods.batches import SEEDS, clipped_loss, kept, random_batch, trained, weights
+from support.runs import of_method
 
 from steer_trl.functional import entropy_sensitivity
 from steer_trl.shaping import TokenBatch
@@ -19,7 +20,7 @@ STRENGTHS = st.sampled_from([-1.0, -0.3, 0.5, 1.0])
 def test_entropy_change_moves_the_entropy_its_way(seed, strength):
     """What it adds to the change of the batch's entropy has the sign of the strength; weights stay in [0, 2]."""
     batch = random_batch(seed)
-    ours = weights(kept("entropy_change", entropy_change_strength=strength), batch)
+    ours = weights(kept("entropy_change", **of_method("entropy_change", strength=strength)), batch)
     changes = oracles.exact_change(batch)
     gained = [(ours[place].item() - 1) * change for place, change in changes.items()]
     assert all(x * strength >= 0 for x in gained) and any(gained) == any(changes.values())
@@ -48,7 +49,10 @@ def test_a_clipped_step_changes_entropy_as_predicted(seed, strength):
     numbers = logps.float(), old_logps.float(), entropies, entropies, torch.randn(3, 1, generator=g), ones
     batch = TokenBatch(*numbers, 0.2, 0.28, sensitivities=entropy_sensitivity(logits, token_ids))
     gains = []
-    for weight in (ones, weights(kept("entropy_change", entropy_change_strength=strength), batch)):
+    for weight in (
+        ones,
+        weights(kept("entropy_change", **of_method("entropy_change", strength=strength)), batch),
+    ):
         parameters = logits.clone().requires_grad_()
         ratio = (chosen(parameters.log_softmax(-1), token_ids) - old_logps).exp()
         loss = clipped_loss(ratio, (batch.advantages * weight).double(), 0.8, 1.28)

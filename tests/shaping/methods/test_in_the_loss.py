@@ -8,13 +8,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.methods.batches import EXACT, SEEDS, chosen, clipped_loss, gradient, kept, random_batch, trained, weights
 from support.methods.oracles import mean
+from support.runs import of_method
 
 
 @given(SEEDS, st.sampled_from([0.05, 0.2, 0.5]))
 def test_fork_tokens_average_over_uncertain_tokens(seed, fraction):
     batch = random_batch(seed)
     assume(batch.mask.any())
-    ours = weights(kept("fork_tokens", fork_tokens_fraction=fraction, **EXACT), batch)
+    ours = weights(kept("fork_tokens", **of_method("fork_tokens", fraction=fraction), **EXACT), batch)
     places = sorted(trained(batch), key=batch.entropies.__getitem__, reverse=True)
     uncertain = places[: max(1, math.floor(fraction * len(places) + 0.9999))]
     assert chosen(ours != 0, batch) == set(uncertain)

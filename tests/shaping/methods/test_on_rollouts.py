@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support.methods.batches import SEEDS, kept, method, of_rewards, random_rollout
+from support.runs import of_method
 
 
 @pytest.mark.parametrize(("name", "advantage"), [("w_reinforce", 0.1), ("psr", 1.0), ("nsr", 0.0)])
@@ -32,7 +33,7 @@ def test_dropping_averages_over_the_rest(name, sign, loss_type, seed, missing):
 
 @pytest.mark.parametrize(("threshold", "right"), [(0.0, [0, 1, 1, 1]), (0.5, [0, 0, 0, 1])])
 def test_right_is_above_the_threshold(threshold, right):
-    shaper = method("w_reinforce", correct_threshold=threshold, w_reinforce_positive=2.0)
+    shaper = method("w_reinforce", correct_threshold=threshold, **of_method("w_reinforce", positive=2.0))
     assert shaper.advantages(of_rewards([0.0, 0.1, 0.5, 0.6])).tolist() == [2.0 if x else -1.0 for x in right]
 
 
@@ -58,7 +59,7 @@ def test_edge_grpo_leaves_a_completion_without_entropy_alone():
 
 def test_ppl_bounds_its_scores():
     logps = torch.tensor([-9.0] + [0.0] * 39).unsqueeze(1).expand(40, 3)
-    ours = method("ppl", ppl_alpha=0.3).scales(of_rewards([1.0] * 40, logps=logps))
+    ours = method("ppl", **of_method("ppl", alpha=0.3)).scales(of_rewards([1.0] * 40, logps=logps))
     assert ours[0].item() == pytest.approx(1 - 0.3 * 3) and (ours > 0).all()
 
 

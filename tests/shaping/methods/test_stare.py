@@ -71,9 +71,10 @@ def test_what_a_relative_target_is_relative_to():
 
 @pytest.mark.parametrize(("variant", "expected"), [("O1", [0, 1, 1]), ("O4", [0, 0, 1]), ("C2", [0, 0, 1])])
 def test_saturated_means_no_used_factor_moves(variant, expected):
-    bounds = {"O1": {"stare_amplify_max": 1.12}, "O4": {"stare_attenuate_min": 0.87}}
+    bounds = {"O1": {"amplify_max": 1.12}, "O4": {"attenuate_min": 0.87}}
     bounds["C2"] = bounds["O1"] | bounds["O4"]
-    shaper = method("stare", stare_variant=variant, stare_adaptive=True, **bounds[variant])
+    options = {"stare": bounds[variant]}
+    shaper = method("stare", stare_variant=variant, stare_adaptive=True, shaping_options=options)
     for saturated in expected:
         shaper.on_rollout(0.0)
         assert shaper.metrics()["stare/saturated"] == saturated

@@ -1,5 +1,6 @@
 """Random tokens and rollouts, what a method makes of them, and losses written out in float64."""
 
+import json
 import math
 from functools import cache
 
@@ -33,7 +34,14 @@ def method(name, **options):
     return SHAPERS[name](config(name, **options))
 
 
-kept = cache(method)  # for methods without a state: made once for all examples
+def kept(name, **options):
+    """A method without a state, which is made once for all examples."""
+    return kept_as_text(name, json.dumps(options))
+
+
+@cache
+def kept_as_text(name, options):
+    return method(name, **json.loads(options))
 
 
 def advantages(name, rollout, **options):

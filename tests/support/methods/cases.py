@@ -12,6 +12,7 @@ import torch
 
 from steer_trl.shaping import SHAPERS
 from support.methods.oracles import entropy_change, mean, steer_exact, trained, z_scores
+from support.runs import of_method
 
 
 class Case(NamedTuple):
@@ -139,23 +140,24 @@ CASES = {
         scored=8,
     ),
     "repo_r": Case(
-        neutral=[{"repo_r_zeta": 0.0}],
-        lively={"repo_r_zeta": 0.5},
-        weights=[(repo_r, {}), (partial(repo_r, zeta=-1.0), {"repo_r_zeta": -1.0})],
+        neutral=[of_method("repo_r", zeta=0.0)],
+        lively=of_method("repo_r", zeta=0.5),
+        weights=[(repo_r, {}), (partial(repo_r, zeta=-1.0), of_method("repo_r", zeta=-1.0))],
         wrong={"repo_r_zeta": [-1.1, "0.1"]},
     ),
     "clip_cov": Case(
-        neutral=[{"clip_cov_fraction": 0.0}],
-        lively={"clip_cov_fraction": 0.2, "clip_cov_lower": -9.0, "clip_cov_upper": 9.0},
+        neutral=[of_method("clip_cov", fraction=0.0)],
+        lively=of_method("clip_cov", fraction=0.2, lower=-9.0, upper=9.0),
         wrong={"clip_cov_fraction": [-1e-4], "clip_cov_lower": [5.0], "clip_cov_upper": [1.0]},
         scored=4,
         marks=["clip_cov/dropped"],
     ),
     "dcpo": Case(
-        lively={"dcpo_epsilon_low": 1e-3, "dcpo_epsilon_high": 1e-3}, marks=["dcpo/clipped_low", "dcpo/clipped_high"]
+        lively=of_method("dcpo", epsilon_low=1e-3, epsilon_high=1e-3),
+        marks=["dcpo/clipped_low", "dcpo/clipped_high"],
     ),
     "maxrl": Case(oracles=[(maxrl, {})], fetched=(0, 1), two_valued=True),
-    "f_grpo": Case(neutral=[{"f_grpo_gamma": 0.0}], oracles=[(f_grpo, {})], fetched=(0, 1)),
+    "f_grpo": Case(neutral=[of_method("f_grpo", gamma=0.0)], oracles=[(f_grpo, {})], fetched=(0, 1)),
     "pass_at_k": Case(
         neutral=[{"pass_at_k": 1}],
         lively={"pass_at_k": 2},
@@ -168,35 +170,43 @@ CASES = {
         two_valued=True,
     ),
     "edge_grpo": Case(**COMPARING, oracles=[(edge_grpo, {})]),
-    "entropy_advantage": Case(neutral=[{"entropy_advantage_alpha": 0.0}], weights=[(entropy_advantage, {})]),
+    "entropy_advantage": Case(neutral=[of_method("entropy_advantage", alpha=0.0)], weights=[(entropy_advantage, {})]),
     "entropy_bonus": Case(  # its oracle is TRL's own bonus: tests/trainer/test_entropy_bonus.py
-        neutral=[{"entropy_bonus_coef": 0.0}],
-        lively={"entropy_bonus_coef": 0.2},
+        neutral=[of_method("entropy_bonus", coef=0.0)],
+        lively=of_method("entropy_bonus", coef=0.2),
         wrong={"entropy_bonus_coef": [0.21]},
         even=True,
     ),
     "entropy_change": Case(
-        neutral=[{"entropy_change_strength": 0.0}],
-        lively={"entropy_change_strength": 1.0},
-        weights=[(entropy_change, {}), (partial(entropy_change, strength=-1.0), {"entropy_change_strength": -1.0})],
+        neutral=[of_method("entropy_change", strength=0.0)],
+        lively=of_method("entropy_change", strength=1.0),
+        weights=[
+            (entropy_change, {}),
+            (partial(entropy_change, strength=-1.0), of_method("entropy_change", strength=-1.0)),
+        ],
         scored=4,
     ),
-    "fork_tokens": Case(neutral=[{"fork_tokens_fraction": 1.0}], scored=4),
+    "fork_tokens": Case(neutral=[of_method("fork_tokens", fraction=1.0)], scored=4),
     "grpo_s": Case(**COMPARING, oracles=[(grpo_s, {})], marks=["grpo_s/clipped_low", "grpo_s/clipped_high"]),
     "gtpo": Case(**COMPARING, oracles=[(gtpo, {})]),
     "kl_cov": Case(
-        neutral=[{"kl_cov_fraction": 0.0}, {"kl_cov_coef": 0.0}],
-        lively={"kl_cov_fraction": 0.2},
+        neutral=[of_method("kl_cov", fraction=0.0), of_method("kl_cov", coef=0.0)],
+        lively=of_method("kl_cov", fraction=0.2),
         scored=4,
         marks=["kl_cov/held"],
     ),
     "opo": Case(oracles=[(opo, {})], fetched=(0, 1)),
-    "position": Case(neutral=[{"position_gamma": 0.0}], oracles=[(position, {})], fetched=(0, 1)),
-    "ppl": Case(**COMPARING, neutral=[{"ppl_alpha": 0.0}], lively={"ppl_alpha": 0.3}, oracles=[(ppl, {})]),
+    "position": Case(neutral=[of_method("position", gamma=0.0)], oracles=[(position, {})], fetched=(0, 1)),
+    "ppl": Case(
+        **COMPARING,
+        neutral=[of_method("ppl", alpha=0.0)],
+        lively=of_method("ppl", alpha=0.3),
+        oracles=[(ppl, {})],
+    ),
     "unlikelihood": Case(
         **COMPARING,
-        neutral=[{"unlikelihood_beta": 0.0}],
-        lively={"unlikelihood_beta": 1.0},
+        neutral=[of_method("unlikelihood", beta=0.0)],
+        lively=of_method("unlikelihood", beta=1.0),
         oracles=[(unlikelihood, {})],
     ),
     "w_reinforce": Case(

@@ -1,10 +1,13 @@
-"""Settings of STARE, with the paper's names for its operations (`methods/stare.py`)."""
+"""Settings of STEER, STARE and pass@k training.
+
+The constants of all other methods, and of these methods' ablations, are options (`shaping/options.py`).
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated
 
-from steer_trl.options.base import Setting, ShapingConfig
+from steer_trl.options.base import CorrectnessOptions, Setting, ShapingConfig
 from steer_trl.support.validation import as_tuple
 
 STARE_OPERATIONS = (
@@ -38,7 +41,37 @@ COMPARED = {"stare_gate": ("batch", "sample", "token")}
 
 
 @dataclass
-class StareOptions(ShapingConfig):
+class SteerSettings(ShapingConfig):
+    """Settings of `"steer"`."""
+
+    steer_lambda_min: Annotated[
+        float,
+        Setting(
+            "Weight of the token with the largest entropy change; the paper recommends 0.6 to 0.8, 1 is GRPO. "
+            "In later steps of a rollout only shaping_scope='exact_step' reaches it exactly.",
+            "(0, 1]",
+        ),
+    ] = 0.8
+    steer_mapping: Annotated[
+        str,
+        Setting(
+            "How an entropy change becomes a weight: 'exponential' (Eq. 10), 'linear' or 'binary'.",
+            choices=("exponential", "linear", "binary"),
+        ),
+    ] = "exponential"
+    steer_form: Annotated[
+        str,
+        Setting(
+            "How the change is computed: 'paper' estimates it by Eq. 9 with the clip indicator of Eq. 6; 'released' "
+            "as the authors' code does (one factor 1 - pi, no indicator, rollout entropies, floor 0.02); 'exact' "
+            "takes the whole vocabulary, with one more pass of the LM head.",
+            choices=("paper", "released", "exact"),
+        ),
+    ] = "paper"
+
+
+@dataclass
+class StareSettings(ShapingConfig):
     """Settings of `"stare"`."""
 
     stare_variant: Annotated[
@@ -105,20 +138,17 @@ class StareOptions(ShapingConfig):
             needs=COMPARED,
         ),
     ] = False
-    stare_step: Annotated[float, Setting("Step of W and M.", "[0, inf)", needs={"stare_adaptive": True})] = 0.01
-    stare_amplify_max: Annotated[
-        float,
-        Setting(
-            "Upper bound of W, at least stare_amplify.",
-            "[1, inf)",
-            needs={"stare_adaptive": True, "stare_variant": AMPLIFYING},
-        ),
-    ] = 1.5
-    stare_attenuate_min: Annotated[
-        float,
-        Setting(
-            "Lower bound of M, at most stare_attenuate.",
-            "(0, 1]",
-            needs={"stare_adaptive": True, "stare_variant": ATTENUATING},
-        ),
-    ] = 0.5
+
+
+@dataclass
+class PassAtKSettings(CorrectnessOptions):
+    """Settings of `"pass_at_k"`."""
+
+    pass_at_k: Annotated[
+        int, Setting("k: tries of which one must be correct; < num_generations. 1 is GRPO.", "[1, inf)", off=1)
+    ] = 4
+
+
+@dataclass
+class MethodSettings(PassAtKSettings, StareSettings, SteerSettings):
+    """The settings of these methods."""
