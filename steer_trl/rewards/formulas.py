@@ -93,7 +93,8 @@ def _write_factor(match: re.Match[str]) -> str:
 def parse(text: str) -> Any:
     """Return the SymPy object of a normalized formula, `None` if the parser cannot read it."""
     latex = to_latex(text) if len(text) <= LONGEST else None
-    if not latex:
+    # The parser would work on open brackets in vain, for a time that grows with the cube of their number.
+    if not latex or any(latex.count(opening) != latex.count(closing) for opening, closing in ("()", "{}")):
         return None
     is_complex = "i" in re.sub(r"_\{?\w+\}?|\\[A-Za-z]+", " ", latex)
     try:
