@@ -83,7 +83,7 @@ def is_equal(answer: Reading, gold: Reading) -> bool:
     other reading. `COMPARISONS` lists the outer kinds first.
     """
     if _has_domain(answer) != _has_domain(gold):
-        answer, gold = (reading.parts[0] if _has_domain(reading) else reading for reading in (answer, gold))
+        answer, gold = _without_domain(answer), _without_domain(gold)
     answer, gold = _member(answer), _member(gold)
     options = [_options(reading) for reading in (answer, gold)]
     is_one_a_list = isinstance(answer, Group) != isinstance(gold, Group)
@@ -101,6 +101,10 @@ def is_equal(answer: Reading, gold: Reading) -> bool:
 
 def _has_domain(reading: Reading) -> bool:
     return isinstance(reading, Group) and reading.kind == "condition"
+
+
+def _without_domain(reading: Reading) -> Reading:
+    return reading.parts[0] if isinstance(reading, Group) and reading.kind == "condition" else reading
 
 
 def _member(reading: Reading) -> Reading:
