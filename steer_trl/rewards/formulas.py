@@ -7,7 +7,6 @@ size of 1 is not lost beside the largest power, as in $2023^{2023n}-1$. Two equa
 their sides agree up to a constant factor, after clearing denominators if necessary.
 """
 
-import random
 import re
 from fractions import Fraction
 from functools import lru_cache
@@ -17,7 +16,6 @@ from latex2sympy2_extended import NormalizationConfig, latex2sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig
 from math_verify.parser import normalize_latex
 from sympy import (
-    Abs,
     Basic,
     Derivative,
     Expr,
@@ -28,14 +26,8 @@ from sympy import (
     MatrixExpr,
     N,
     Pow,
-    Product,
     Rational,
-    Sum,
     Symbol,
-    binomial,
-    ceiling,
-    factorial,
-    floor,
     fraction,
     log,
     nan,
@@ -46,6 +38,7 @@ from sympy import (
 from sympy.core.relational import Relational
 
 from steer_trl.rewards.layout import LONGEST, TABLE, compiled, rewrite
+from steer_trl.rewards.points import choose_points, is_of_integers
 
 NORMALIZATION = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none")
 CONVERSION = ConversionConfig(lowercase_symbols=False)
@@ -55,31 +48,39 @@ DIGITS = 30
 GUARD_DIGITS = 8
 # A formula whose value needs more digits is only equal to itself.
 MOST_DIGITS = 50_000
-POINTS = 4
 # Points at which two formulas that seem to be equal are compared with all digits. They are closer to 0, where a power
 # has fewer digits.
 FINE_POINTS = 2
 CLOSER = Rational(1, 8)
-OF_INTEGERS = (floor, ceiling, factorial, binomial, Sum, Product)
 
 GREEK, FUNCTIONS, OTHERS = (set(TABLE["commands"][kind].split()) for kind in ("letters", "functions", "others"))
 NAMES = "|".join(sorted(sorted(GREEK | FUNCTIONS), key=len, reverse=True))
 
 _rules = compiled(TABLE["formulas"])
 _glued = re.compile(rf"\\(?!(?:{NAMES}|{'|'.join(sorted(OTHERS))})(?![A-Za-z]))({NAMES})(?=[A-Za-z])")
+GROUPED = re.compile(r"(?<![\d.~])\d{1,3}(?:~\d{3})+(?![\d.~])")
+UNREADABLE = re.compile(r"\d +\d|°|\\ldots|\\crossproduct|\\nabla|\\angle ?[A-Z]{3}")
+# The parser lets a function's argument go on after a dot: it reads `\sin x\cdot y` as $\sin xy$.
+_argument = re.compile(
+    rf"(\\(?:{'|'.join(sorted(FUNCTIONS - {'sqrt'}))})(?:_\{{\w+\}})?(?:\^\{{-?\d+\}})?) ?"
+    rf"((?:\\(?:{'|'.join(sorted(GREEK))})(?![A-Za-z]) ?|\w)+|\\frac\{{[^{{}}]*\}}\{{[^{{}}]*\}}) ?(?=\\cdot)"
+)
 _before_bracket = re.compile(r"(\\[A-Za-z]+|[A-Za-z])((?:_\{?\w+\}?)?) ?\(")
 
 
 def to_latex(text: str) -> str | None:
     r"""Return the LaTeX of a normalized formula, in which a letter before a bracket is a factor.
 
-    If the formula contains words, degree signs, dots or digits separated by blanks, the result is `None`. `\pic`
-    becomes `\pi c`, and `\cotx` becomes `\cot x`, because data sets lose such blanks.
+    If the formula contains words, degree signs, dots, cross products, angles like `\angle ABC` or digits separated by
+    blanks, the result is `None`. `\pic` becomes `\pi c`, and `\cotx` becomes `\cot x`, because data sets lose such
+    blanks.
     """
+    text = GROUPED.sub(lambda match: match[0].replace("~", ""), text)
     text = rewrite(text, _rules)
-    if "«" in text or re.search(r"\d +\d|°|\\ldots", text):
+    if "«" in text or UNREADABLE.search(text):
         return None
-    return _before_bracket.sub(_write_factor, _glued.sub(r"\\\1 ", text))
+    text = _argument.sub(r"\1(\2)", _glued.sub(r"\\\1 ", text))
+    return _before_bracket.sub(_write_factor, text)
 
 
 def _write_factor(match: re.Match[str]) -> str:
@@ -92,7 +93,8 @@ def _write_factor(match: re.Match[str]) -> str:
 def parse(text: str) -> Any:
     """Return the SymPy object of a normalized formula, `None` if the parser cannot read it."""
     latex = to_latex(text) if len(text) <= LONGEST else None
-    if not latex:
+    # The parser would work on open brackets in vain, for a time that grows with the cube of their number.
+    if not latex or any(latex.count(opening) != latex.count(closing) for opening, closing in ("()", "{}")):
         return None
     is_complex = "i" in re.sub(r"_\{?\w+\}?|\\[A-Za-z]+", " ", latex)
     try:
@@ -161,15 +163,12 @@ def _is_one(ratio: Any, digits: int = DIGITS) -> bool:
 
 def _ratio(one: Expr, other: Expr) -> Any:
     """Return the ratio of `one` to `other` if it is the same at all random points, otherwise `None`."""
-    symbols = sorted(one.free_symbols | other.free_symbols, key=str)
-    of_integers = one.has(*OF_INTEGERS) or other.has(*OF_INTEGERS)
-    of_both_signs = _has_absolute_value(one) or _has_absolute_value(other)
-    points = _points(symbols, of_integers, of_both_signs)
+    points = choose_points(one, other)
     # Most formulas that differ do so in the first digits.
     if _ratio_at(one, other, points, DIGITS) is None:
         return None
     fine_points = points[:FINE_POINTS]
-    if not of_integers:
+    if not (is_of_integers(one) or is_of_integers(other)):
         fine_points = [{symbol: CLOSER * value for symbol, value in point.items()} for point in fine_points]
     digits = max(_digits_needed(side, point) for side in (one, other) for point in fine_points)
     return _ratio_at(one, other, fine_points, digits) if digits <= MOST_DIGITS else None
@@ -189,12 +188,6 @@ def _ratio_at(one: Expr, other: Expr, points: list[dict[Any, Rational]], digits:
     return found[0] if ratios and all(_is_one(ratio / found[0], digits) for ratio in found) else None
 
 
-def _has_absolute_value(formula: Expr) -> bool:
-    r"""Return whether a formula has an absolute value, which may be written as $\sqrt{x^2}$."""
-    roots = [power.base for power in formula.atoms(Pow) if not power.exp.is_integer]
-    return formula.has(Abs) or any(isinstance(base, Pow) and base.exp.is_even for base in roots)
-
-
 def _digits_needed(formula: Expr, point: dict[Any, Rational]) -> int:
     """Return the number of digits with which no term of a formula is lost beside another one at a point."""
     sizes = [0]
@@ -203,20 +196,6 @@ def _digits_needed(formula: Expr, point: dict[Any, Rational]) -> int:
         if value is not None and value != 0:
             sizes.append(abs(int(N(log(abs(value), 10), GUARD_DIGITS))))
     return DIGITS + sum(sizes)
-
-
-def _points(symbols: list[Any], of_integers: bool, of_both_signs: bool) -> list[dict[Any, Rational]]:
-    """Return random points with small coordinates, which are positive unless there is an absolute value."""
-    if not symbols:
-        return [{}]
-    dice = random.Random(0)
-    if of_integers:
-        return [{symbol: Rational(dice.randint(2, 9)) for symbol in symbols} for _ in range(2 * POINTS)]
-    signs = (-1, 1) if of_both_signs else (1,)
-    return [
-        {symbol: dice.choice(signs) * Rational(dice.randint(20, 250), 97) for symbol in symbols}
-        for _ in range(POINTS * len(signs))
-    ]
 
 
 def _value(expression: Expr, point: dict[Any, Rational], digits: int = DIGITS) -> Any:

@@ -22,7 +22,8 @@ PROGRAM_TEXT = re.compile(
 PROGRAM_KEY = re.compile(r"""["'](inputs?|outputs?|fn_name|testtype|assert_case|test_cases)["']""")
 STRUCTURE_TEXT = re.compile(r"\s*[\[{][\[{\s]*['\"]")
 TEXT_COMMAND = re.compile(r"\\(?:text\w*|mathrm|mbox|operatorname)\s*\{[^{}]*\}")
-BRACKETS = {"{}": (r"\{", r"\}"), ",": ("", ""), "union": ("", "")}
+BRACKETS = {"{}": (r"\{", r"\}"), ",": ("", ""), "union": ("", ""), "difference": ("", ""), "condition": ("", "")}
+SEPARATORS = {"union": r" \cup ", "difference": r" \setminus "}
 BARE_PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\s+[A-Za-z]{2,}")
 
 
@@ -75,7 +76,7 @@ def write(reading: Reading) -> str | None:
             return value and f"{reading.sides[0]} = {value}"
         case Group():
             parts = [write(part) for part in reading.parts]
-            separator = r" \cup " if reading.kind == "union" else ", "
+            separator = SEPARATORS.get(reading.kind, ", ")
             opening, closing = BRACKETS.get(reading.kind) or (reading.kind[0], reading.kind[1])
             return None if None in parts else f"{opening}{separator.join(map(str, parts))}{closing}"
     if reading.text.lstrip("+-").strip() in (r"\infty", r"\emptyset"):

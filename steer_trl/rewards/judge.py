@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from sympy import FiniteSet, Interval, Rational, Union, oo
+from sympy import Complement, FiniteSet, Interval, Rational, Union, oo
 
 from steer_trl.rewards import formulas
 from steer_trl.rewards.numerals import Number
@@ -82,6 +82,8 @@ def is_equal(answer: Reading, gold: Reading) -> bool:
     Readings of the same kind are compared as such. Otherwise the content of the outer reading is compared with the
     other reading. `COMPARISONS` lists the outer kinds first.
     """
+    if _has_domain(answer) != _has_domain(gold):
+        answer, gold = _without_domain(answer), _without_domain(gold)
     answer, gold = _member(answer), _member(gold)
     options = [_options(reading) for reading in (answer, gold)]
     is_one_a_list = isinstance(answer, Group) != isinstance(gold, Group)
@@ -95,6 +97,14 @@ def is_equal(answer: Reading, gold: Reading) -> bool:
         if isinstance(gold, kind):
             return any(is_equal(answer, value) for value in _values_of_gold(gold))
     return _is_equal_formula(answer, gold)
+
+
+def _has_domain(reading: Reading) -> bool:
+    return isinstance(reading, Group) and reading.kind == "condition"
+
+
+def _without_domain(reading: Reading) -> Reading:
+    return reading.parts[0] if isinstance(reading, Group) and reading.kind == "condition" else reading
 
 
 def _member(reading: Reading) -> Reading:
@@ -266,7 +276,7 @@ def _round_value(value: Any) -> Any:
 def _is_equal_group(answer: Group, gold: Group) -> bool:
     if answer.name and gold.name and answer.name != gold.name:
         return False
-    if "union" in (answer.kind, gold.kind) and _are_equal_sets(answer, gold):
+    if {"union", "difference"} & {answer.kind, gold.kind} and _are_equal_sets(answer, gold):
         return True
     if _is_named(answer) and gold.kind == "()":
         answer = _point(answer)
@@ -303,6 +313,11 @@ def _as_set(reading: Reading, values: list[Any]) -> Callable[[list[int]], Any] |
     if kind == "union":
         parts = [_as_set(part, values) for part in members]
         return None if None in parts else lambda ranks: Union(*(part(ranks) for part in parts if part is not None))
+    if kind == "difference":
+        whole, removed = (_as_set(part, values) for part in members)
+        if whole is None or removed is None:
+            return None
+        return lambda ranks: Complement(whole(ranks), removed(ranks))
     is_interval = kind in ("()", "[]", "(]", "[)")
     numbers = [_end(member) for member in members]
     if None in numbers or (is_interval and len(members) != 2):

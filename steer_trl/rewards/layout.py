@@ -17,8 +17,8 @@ from steer_trl.rewards.answers import until_closed
 TABLE: dict[str, Any] = yaml.safe_load(files("steer_trl.rewards").joinpath("notation.yaml").read_text("utf-8"))
 NUMBER_WORDS = {*TABLE["numbers"], *TABLE["scales"], *TABLE["parts"]}
 SEPARATORS = {"and", "or"}
-# Characters. A longer answer is only compared as a string.
-LONGEST = 4_000
+# Characters. A longer answer is only compared as a string. The time to read one grows with the square of its length.
+LONGEST = 1_000
 
 
 def compiled(rules: list[list[str]]) -> list[tuple[re.Pattern[str], str]]:

@@ -44,9 +44,11 @@ class Word(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Several answers: a set, a tuple, an interval, a list or a union.
+    r"""Several answers: a set, a tuple, an interval, a list or a union.
 
-    `kind` is the pair of brackets, such as `{}`, `()` or `[)`; `,` for a list without brackets; `union` for a union.
+    `kind` is the pair of brackets, such as `{}`, `()` or `[)`; `,` for a list without brackets; `union`;
+    `difference` for $A\setminus B$; `condition` for an answer and the domain of a letter in it, such as
+    $k\pi, k\in\mathbb{Z}$.
     `name` is the variable, if the group was read from an inequality.
     """
 
@@ -119,9 +121,16 @@ IS_REAL = re.compile(rf"[ ~]*[A-Za-z][ ~]*\\in[ ~]*{REALS}[ ~]*")
 MOST_MEMBERS = 1_000
 EMPTY = re.compile(TABLE["empty"])
 NONEXISTENT = re.compile(TABLE["nonexistent"])
+INFINITE = re.compile(TABLE["infinite"])
+# A point with its name. `N(0,1)` and `U(0,1)` are distributions.
+POINT = re.compile(r"«?([A-MO-TV-Z])»?'?[ ~]*(\(.*\))")
+IN_DOMAIN = re.compile(rf"(?<=[ ~,;(»])[A-Za-z][ ~]*\\in[ ~]*(?:{DOMAIN})[ ~]*(?P<closing>\)?)$")
+BEFORE_DOMAIN = (",", ";", "«for»", "«where»", "«with»", "«all»", "«any»", "«every»")
 
 
 TWO_SIGNS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
+# A gap between two numbers keeps them apart.
+GAP = re.compile(r"(?<![\d. ~«»])[ ~«»]++|(?<=[\d.])[ ~«»]++(?![\d.])|\\text")
 
 
 def read(answer: str) -> Reading:
@@ -135,9 +144,11 @@ def read_normalized(text: str) -> Reading:
 
 
 def squash(text: str) -> str:
-    """Return a normalized text without spaces, marks around words, dots, and braces around one character."""
-    text = re.sub(r"[ ~«»]|\\cdot(?![A-Za-z])|\\text", "", text)
-    return re.sub(r"(?<!\\)\{(\w)\}", r"\1", text)
+    r"""Return a normalized text without spaces, marks around words, and braces around one character.
+
+    Signs of multiplication stay, because $2\cdot 3^n$ is not $23^n$, and $\sin x\cdot y$ is not $\sin xy$.
+    """
+    return re.sub(r"(?<!\\)\{(\w)\}", r"\1", GAP.sub("", text))
 
 
 def _read(text: str) -> Reading:
@@ -192,10 +203,12 @@ def _read_sum(text: str) -> Measure | None:
 
 
 def _read_nothing(text: str) -> Formula | Word | None:
-    """Read *no solution* and similar words as the empty set, and *DNE* as *does not exist*."""
+    """Read *no solution* and similar words as the empty set, and other spellings of a phrase as the phrase."""
     words = re.sub("[«»~ .!]+", " ", text).strip().lower()
     if EMPTY.fullmatch(words):
         return Formula(r"\emptyset")
+    if INFINITE.fullmatch(words):
+        return Word("infinitely many")
     return Word("does not exist") if NONEXISTENT.fullmatch(words) else None
 
 
@@ -248,6 +261,35 @@ def _read_ratio(text: str) -> Group | None:
     """
     parts = split(text, ":")
     return Group("()", tuple(map(_read, parts))) if len(parts) > 2 else None
+
+
+def _read_difference(text: str) -> Group | None:
+    r"""Read a set without another one, such as `(-\infty,1)\setminus\{0\}`."""
+    parts = split(text, r"\\setminus(?![A-Za-z])")
+    return Group("difference", tuple(map(_read, parts))) if len(parts) == 2 and all(parts) else None
+
+
+def _read_domain(text: str) -> Group | None:
+    r"""Read an answer beside the domain of one of its letters, such as `k\pi, k\in\mathbb{Z}`."""
+    domain = IN_DOMAIN.search(text)
+    if domain is None:
+        return None
+    before = text[: domain.start()].rstrip(" ~")
+    answer = before.removesuffix("(").rstrip(" ~") if domain["closing"] else before
+    while answer.endswith(BEFORE_DOMAIN):
+        answer = answer[: -max(len(word) for word in BEFORE_DOMAIN if answer.endswith(word))].rstrip(" ~")
+    if not answer or answer == before:
+        return None
+    return Group("condition", (_read(answer), Formula(domain[0].removesuffix(")"))))
+
+
+def _read_point(text: str) -> Equation | None:
+    """Read a point with its name, such as `P(2,-3)`, as an equation."""
+    match = POINT.fullmatch(text)
+    if match is None or not _is_enclosed(match[2]) or re.search(r"(?<![\\A-Za-z])[A-Za-z]", match[2]):
+        return None
+    value = _read(match[2])
+    return Equation((match[1], match[2]), value) if isinstance(value, Group) else None
 
 
 def _read_list(text: str) -> Group | None:
@@ -396,8 +438,11 @@ READERS: tuple[Callable[[str], Reading | None], ...] = (
     _read_word,
     _read_equation,
     _read_ratio,
+    _read_domain,
     _read_all_but,
+    _read_difference,
     _read_list,
+    _read_point,
     _read_brackets,
     _read_element,
     _read_inequality,

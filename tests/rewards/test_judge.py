@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import ROOT, SHARED
-from support.fresh_pairs import RIGHT, WRONG
+from support import ROOT, SHARED, fresh_pairs, near_pairs
 
 from steer_trl.rewards.answers import after_thought, bare, last_boxed
 from steer_trl.rewards.golds import find_fault
@@ -195,9 +194,11 @@ def test_a_gold_answer_is_tried_in_another_notation(gold, fault):
     assert find_fault(gold) == fault
 
 
-@pytest.mark.parametrize(("pairs", "is_right"), [(RIGHT, True), (WRONG, False)], ids=["right", "wrong"])
-def test_a_hundred_pairs_written_before_the_grader_was_read(pairs, is_right):
-    assert len(pairs) == 50
+@pytest.mark.parametrize("sample", [fresh_pairs, near_pairs])
+@pytest.mark.parametrize("is_right", [True, False])
+def test_pairs_written_before_the_grader_was_read(sample, is_right):
+    pairs = sample.RIGHT if is_right else sample.WRONG
+    assert len(pairs) >= 50
     answers = [last_boxed(after_thought(completion)) for _, _, completion in pairs]
     verdicts = [
         answer is not None and judge(answer, bare(gold)).correct

@@ -2,7 +2,7 @@
 
 Answers are found, and data sets are read, in the training process itself, so these patterns must be linear. An answer
 is read in a worker that has a deadline, and has at most `LONGEST` characters, so those patterns may be quadratic at
-most.
+most, and few enough steps remain at that length.
 """
 
 import re
@@ -13,17 +13,19 @@ from support.patterns import find_patterns, write_hard_texts
 from support.steps import Counter, count_steps
 
 from steer_trl.data import instructions, lengths, loader, reading, schemas, sources, templates
-from steer_trl.rewards import answers, formulas, golds, judge, layout, numerals, units
+from steer_trl.rewards import answers, formulas, golds, judge, layout, numerals, points, units
 from steer_trl.rewards import reading as answer_reading
-from steer_trl.rewards.layout import TABLE, compiled
+from steer_trl.rewards.layout import LONGEST, TABLE, compiled
 from steer_trl.rewards.numerals import NOTATIONS
 
 IN_TRAINING = [answers, instructions, lengths, loader, reading, schemas, sources, templates]
-IN_WORKERS = [answer_reading, formulas, golds, judge, layout, numerals, units]
+IN_WORKERS = [answer_reading, formulas, golds, judge, layout, numerals, points, units]
 RULES = [*TABLE["layout"], *TABLE["words"], *TABLE["formulas"], *TABLE["units"]["rules"]]
 LENGTHS = (25, 50, 100)
 # Steps that do not depend on the length of a text.
 START = 60
+# `re` takes about 1e8 steps a second.
+MOST_STEPS = 2e7
 
 
 @pytest.fixture(autouse=True)
@@ -34,11 +36,18 @@ def deep_recursion():
     sys.setrecursionlimit(before)
 
 
-def find_growth(pattern, is_full):
+def count_all(pattern, is_full):
+    """Return each hard text at all lengths, with the steps that it takes."""
+    return [
+        (texts, [count_steps(pattern, text, is_full) for text in texts])
+        for texts in write_hard_texts(pattern, LENGTHS)
+    ]
+
+
+def find_growth(counts):
     """Return the largest factor by which the steps grow from a text to one of twice its length, twice in a row."""
     factors = []
-    for texts in write_hard_texts(pattern, LENGTHS):
-        steps = [count_steps(pattern, text, is_full) for text in texts]
+    for texts, steps in counts:
         # A unit that is longer than a text is written once.
         both = [
             2 * long / (short + START) / (len(longer) / len(shorter))
@@ -56,12 +65,15 @@ OF_WORKERS += [(pattern, True) for pattern in NOTATIONS] + [(pattern, False) for
 
 @pytest.mark.parametrize(("pattern", "is_full"), FOUND, ids=lambda one: getattr(one, "pattern", one))
 def test_patterns_in_the_training_process_are_linear(pattern, is_full):
-    assert find_growth(pattern, is_full) < 2.5
+    assert find_growth(count_all(pattern, is_full)) < 2.5
 
 
 @pytest.mark.parametrize(("pattern", "is_full"), OF_WORKERS, ids=lambda one: getattr(one, "pattern", one))
 def test_patterns_in_workers_are_quadratic_at_most(pattern, is_full):
-    assert find_growth(pattern, is_full) < 5
+    counts = count_all(pattern, is_full)
+    assert find_growth(counts) < 5
+    # The steps of a quadratic pattern at the length of the longest answer that is read.
+    assert max(steps[-1] * (LONGEST / len(texts[-1])) ** 2 for texts, steps in counts) < MOST_STEPS
 
 
 @pytest.mark.parametrize(
