@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" TORCH_EXTENSIONS_DIR="$(CURDIR)/$(VENV)/torch_extensions" OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python
 
 # Two workers, each running one file at a time, so that what the tests of a file share is made only once.
-WORKERS := -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/with_vllm
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/with_vllm -m "not evidence"
 # All tests except those with a target of their own.
 QUICK := $(WORKERS) --ignore tests/distributed --ignore tests/notebooks
 
@@ -91,6 +91,9 @@ test: install lint ## check the code and run the tests
 
 test-all: install ## run all tests except those with vLLM, in one queue
 	$(RUN) -m pytest $(WORKERS) --durations=30
+
+test-evidence: install ## compute the published pages of experiments again from their runs, with a second script
+	$(RUN) -m pytest -m evidence tests/test_experiments.py
 
 test-newest: $(NEWEST)/.installed ## run the tests of `make test` with the newest Transformers that setup.cfg allows
 	$(NEWEST_RUN) -m pytest $(QUICK)

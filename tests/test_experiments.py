@@ -1,6 +1,5 @@
 """The experiments: their pages are what the published files give, and the dial's analysis is what plain loops give."""
 
-import importlib
 import json
 import random
 import re
@@ -10,29 +9,8 @@ import yaml
 from support import ROOT, dial_recomputed
 from support.processes import run as run_process
 
-from experiments.dial import analysis, page, pilots, plan
+from experiments.dial import analysis, page, pilots, plan, published
 from experiments.lab.published import read_published
-
-PAGES = {"page": "results.md", "confirm": "results2.md"}
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_follows_from_the_published_files(monkeypatch, tmp_path, name):
-    module = importlib.import_module(f"experiments.evidence.{name}")
-    written = tmp_path / "page.md"
-    drawn = tmp_path / "drawn.png"
-    monkeypatch.setattr(module, "PAGE", written)
-    monkeypatch.setattr(module, "PICTURE", drawn)
-    module.main()
-    assert written.read_text() == (ROOT / "experiments/results" / PAGES[name]).read_text()
-    assert drawn.exists()
-
-
-def test_the_claims_follow_from_the_published_files():
-    measured = importlib.import_module("experiments.claims.measured")
-    page = importlib.import_module("experiments.claims.page")
-    assert (ROOT / "experiments/results/claims.md").read_text() == page.page(measured.Data.read())
-
 
 SAMPLINGS = {"greedy": 1, "t0.25": 16, "t0.5": 16, "t0.75": 16, "t1": 16}
 
@@ -123,11 +101,21 @@ def test_another_script_reads_every_table_of_arms(tmp_path):
     assert len(dial_recomputed.check(text, tmp_path)[0]) == 4
 
 
-@pytest.mark.skipif(not page.PAGE.exists(), reason="no run of protocol 3 is published yet")
-def test_the_published_page_of_the_dial_is_recomputed():
+def test_runs_are_packed_and_unpacked_whole(tmp_path):
+    made = write(tmp_path / "runs/long", "baseline", 41, lambda split, sampling: 0.5)
+    published.pack(tmp_path / "runs", tmp_path / "runs.jsonl.xz")
+    (path,) = published.unpack(tmp_path / "again", tmp_path / "runs.jsonl.xz").rglob("*.json")
+    assert path.relative_to(tmp_path / "again").parts == ("long", "baseline-start41.json")
+    assert json.loads(path.read_text()) == made
+
+
+@pytest.mark.evidence
+@pytest.mark.skipif(not published.FILE.exists(), reason="a source distribution has no published runs")
+def test_the_published_page_of_the_dial_is_recomputed(tmp_path):
+    folder = published.unpack(tmp_path)
     text = page.PAGE.read_text()
-    assert text == page.page(page.FOLDER)
-    assert dial_recomputed.check(text, page.FOLDER)[0] == []
+    assert text == page.page(folder)
+    assert dial_recomputed.check(text, folder)[0] == []
 
 
 def test_a_run_of_the_dial_leaves_one_file(tmp_path):

@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--starts", nargs="+", type=int, default=[], help="some of their starts; by default all")
     parser.add_argument("--workers", type=int, default=2, help="runs side by side, one thread each")
     parser.add_argument("--output_dir", type=Path, default=ROOT / "runs/dial", help="folder of models and logs")
-    parser.add_argument("--published", type=Path, default=ROOT / "experiments/results/dial")
+    parser.add_argument("--published", type=Path, default=ROOT / "runs/dial/published")
     parser.add_argument("--plan", type=Path, help="another plan, for a trial")
     parser.add_argument("--list", action="store_true", help="list the runs in order, and run nothing")
     given = parser.parse_args()

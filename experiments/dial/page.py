@@ -8,17 +8,18 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from experiments.dial import analysis
 from experiments.dial.analysis import TRIES, Interval, Run, best, best_mixture, frontier, mixture_frontier, over_starts
 from experiments.dial.picture import draw
 from experiments.dial.pilots import HELD, chosen_coefficient, read_ends
 from experiments.dial.plan import jobs_of, read_plan
+from experiments.dial.published import unpack
 from experiments.dial.regime import START, Regime
 from experiments.lab.runs import ROOT
 from experiments.lab.tables import markdown_table
 
-FOLDER = ROOT / "experiments/results/dial"
 PAGE, PICTURE = ROOT / "experiments/results/results3.md", ROOT / "docs/dial.png"
 TEXT = Path(__file__).with_name("results3.md.in")
 BASELINE = "baseline"
@@ -479,8 +480,10 @@ def page(folder: Path) -> str:
 
 def main() -> None:
     """Write the page and its picture."""
-    PAGE.write_text(page(FOLDER))
-    draw(Regime(FOLDER, "long"), PICTURE)
+    with TemporaryDirectory() as folder:
+        runs = unpack(Path(folder))
+        PAGE.write_text(page(runs))
+        draw(Regime(runs, "long"), PICTURE)
     sys.stdout.write(f"Wrote {PAGE} and {PICTURE}\n")
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import yaml
 
 from experiments.dial.plan import Job, file_name
-from experiments.evidence.records import counts_by_sampling, publish
 from experiments.lab import Experiment
 from experiments.lab.countdown import COUNTDOWN
+from experiments.lab.records import counts_by_sampling, publish
 from experiments.lab.runs import TEST, TEST_RECIPE, environment
 from steer_trl.evaluation.folders import read_evaluations
 from steer_trl.support.exceptions import CannotContinueError

@@ -12,9 +12,9 @@ import torch
 import yaml
 
 from experiments.dial.runs import checkpoints_of, evaluate
-from experiments.evidence.records import counts_by_sampling, file_of, publish, write_record
 from experiments.lab import Experiment
 from experiments.lab.countdown import COUNTDOWN
+from experiments.lab.records import counts_by_sampling, file_of, publish, write_record
 from experiments.lab.runs import START, TEST, TEST_RECIPE
 from experiments.letgo import published
 from experiments.letgo.plan import BASELINE, NAMED, Job

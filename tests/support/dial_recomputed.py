@@ -9,11 +9,13 @@ row is missing.
 """
 
 import json
+import lzma
 import math
 import re
 import sys
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 RESULTS = Path(__file__).parents[2] / "experiments/results"
 KS = (1, 2, 4, 8, 16)
@@ -385,7 +387,13 @@ def check_temperatures(page, regime, compare):
 
 def main():
     """Check the page."""
-    wrong, equal = check((RESULTS / "results3.md").read_text(), RESULTS / "dial")
+    with TemporaryDirectory() as folder:
+        for line in lzma.decompress((RESULTS / "dial.jsonl.xz").read_bytes()).decode().splitlines():
+            run = json.loads(line)
+            path = Path(folder, run["file"])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(run["record"]))
+        wrong, equal = check((RESULTS / "results3.md").read_text(), Path(folder))
     sys.stdout.write("".join(f"{line}\n" for line in wrong))
     sys.stdout.write(f"{equal} numbers are equal, {len(wrong)} are not.\n")
     sys.exit(bool(wrong))

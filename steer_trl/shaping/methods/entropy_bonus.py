@@ -10,7 +10,8 @@ and if c is too large the entropy explodes. Skywork-OR1 (TRL's `use_adaptive_ent
 The unit of c is advantage per nat of surprisal. At the upper bound of 0.2, a token that is five nats more surprising
 than the average token gains as much as from an advantage of 1. REPO-R's zeta has the same unit and a fifth of the
 effect. On the Countdown task, ln H rises by 0.08 per rollout and unit of zeta, and by 0.4 per rollout and unit of c
-(`experiments/results/claims/short_runs.json`). The controller's gain for c is therefore a fifth of its gain for zeta.
+(commit 2a4bca8e, `experiments/results/claims/short_runs.json`). The controller's gain for c is therefore a fifth of
+its gain for zeta.
 
 Use this bonus if the completions of a group are often all correct or all incorrect. The bonus does not depend on
 advantages, so it acts on such groups too.
