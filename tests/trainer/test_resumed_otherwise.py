@@ -74,6 +74,32 @@ def test_an_earlier_versions_checkpoint_names_only_what_it_has(train, make_train
     assert report.args[1] == "hold_entropy from 0.7 to 0.9"
 
 
+RELATIVE = {"advantage_shaping": "stare", "hold_entropy": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("removed", "settings", "reported"),
+    [
+        (["shaping_state.json"], RELATIVE, {"%s has no initial entropy", "%s does not record"}),
+        (["shaping_state.json"], RELATIVE | {"hold_entropy_unit": "nats"}, {"%s does not record"}),
+        (["optimizer.pt"], RELATIVE, {"%s has no optimizer"}),
+        (["dynamic_sampling.pt"], {"dynamic_sampling": "resample"}, {"%s does not exist"}),
+        ([], RELATIVE, set()),
+    ],
+    ids=str,
+)
+def test_what_a_checkpoint_lacks_is_reported(train, make_trainer, tmp_path, caplog, removed, settings, reported):
+    train(SteerGRPOTrainer, **SAVED | settings)
+    folder = tmp_path / "run/checkpoint-2"
+    for name in removed:
+        (folder / name).unlink()
+    caplog.clear()
+    make_trainer(SteerGRPOTrainer, **settings | {"max_steps": 3}).train(resume_from_checkpoint=str(folder))
+    loaders = ("steer_trl.trainer.checkpoint", "steer_trl.trainer.sampling.resample")
+    reports = [record.msg for record in caplog.records if record.name in loaders and "no state of" not in record.msg]
+    assert len(reports) == len(reported) and all(report.startswith(tuple(reported)) for report in reports)
+
+
 class Limits:
     """A value that is no plain data, and whose text has its address in memory."""
 

@@ -326,9 +326,12 @@ class Resampling:
             logger.warning(text, made_with, self._made_with)
 
     def _skip_used_prompts(self, path: Path) -> None:
-        """Skip the prompts of the rollouts up to now, because the run was saved without dynamic sampling."""
+        """Skip the prompts of the rollouts up to now, because the run was saved without dynamic sampling.
+
+        If the file was removed, the prompts of replaced groups are not known, and may come again.
+        """
         args = self._trainer.args
         rollouts = math.ceil(self._trainer.state.global_step / args.steps_per_rollout)
         self._stream.draw(rollouts * args.groups_per_rollout)
-        text = "%s does not exist: the prompts of the first %d rollouts count as used, as without dynamic sampling."
+        text = "%s does not exist: the prompts of %d rollouts count as used, as many as without dynamic sampling."
         logger.warning(text, path, rollouts)
