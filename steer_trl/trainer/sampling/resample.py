@@ -43,8 +43,8 @@ BuildRollout = Callable[[Rows], dict[str, Any]]
 
 SHORT = (
     "dynamic_sampling='resample' found %d of the %d groups of a rollout in %d attempts (%d prompts). The rest carry "
-    "no learning signal, because their completions have equal rewards, or none. Give prompts of fitting difficulty, or "
-    "raise num_generations or dynamic_sampling_max_attempts. This is not repeated until a rollout is full."
+    "no learning signal, because their completions have equal rewards, or none. Give prompts of fitting difficulty, "
+    "or raise num_generations or dynamic_sampling_max_attempts. This is not repeated until a rollout is full."
 )
 
 UNJUDGED = (
