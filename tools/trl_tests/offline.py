@@ -4,7 +4,9 @@
     make test-trl TRL=path/to/a/checkout/of/trl METHOD=none
 
 The trainer is the installed TRL's, of which the checkout should have the version. The tests of another version may ask
-for optional packages that the installed TRL does not know: they count as missing.
+for optional packages that the installed TRL does not know: they count as missing. With the tests of TRL 1.10 and the
+trainer of TRL 1.16, the same 12 tests fail with both trainers, and 101 pass: seven load models that are not made here,
+and the others depend on TRL's tiny tokenizer, the text of its prompts, or attributes of that version.
 
 Models and data with the names that these tests load are made here. Tests of pictures, vLLM, Liger and other data sets
 are skipped. With `METHOD`, `GRPOTrainer` and `GRPOConfig` in the tests are `SteerGRPOTrainer` and `SteerGRPOConfig`.
