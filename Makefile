@@ -102,7 +102,7 @@ test-settings: install ## resume runs under many settings of TRL and compare the
 	SWEEP=full $(RUN) -m pytest tests/trainer/test_settings_resume.py
 
 test-trl: install ## run TRL's own GRPO tests, TRL=path of a checkout of it; with our trainer: METHOD=none, steer, ...
-	METHOD=$(METHOD) HF_HOME=.trl-tests HF_HUB_OFFLINE=1 TRL_EXPERIMENTAL_SILENCE=1 PYTHONPATH=tools/trl_tests:$(TRL) $(RUN) -m pytest -p offline --rootdir $(TRL) -c /dev/null $(TRL)/tests/test_grpo_trainer.py -k "not vlm and not vision and not liger and not vllm and not image and not chunked"
+	METHOD=$(METHOD) HF_HOME=.trl-tests HF_HUB_OFFLINE=1 TRL_EXPERIMENTAL_SILENCE=1 PYTHONPATH=tools/trl_tests $(RUN) -m pytest -p offline --rootdir $(TRL) -c /dev/null $(TRL)/tests/test_grpo_trainer.py -k "not vlm and not vision and not liger and not vllm and not image and not chunked"
 
 test-distributed: install ## test DDP, ZeRO-2, ZeRO-3, FSDP2, splits of a batch and killed runs, in processes on the CPU
 	$(RUN) -m pytest tests/distributed

@@ -195,9 +195,9 @@ def test_a_file_that_ends_in_the_middle_is_named_or_its_checkpoint_is_skipped(ma
     trainer = make_trainer(SteerGRPOTrainer, **settings, steps_per_generation=4)
     trainer.train()
     folder = tmp_path / "run/checkpoint-1"
-    paths = sorted(path for path in folder.iterdir() if path.suffix in (".pt", ".pth", ".json"))
+    paths = sorted(path for path in folder.iterdir() if path.suffix in (".pt", ".pth", ".json", ".safetensors"))
     names = {"optimizer.pt", "scheduler.pt", "rng_state.pth", "rollout_0_of_1.pt", "dynamic_sampling.pt"}
-    names |= {"trainer_state.json", "shaping_state.json"}
+    names |= {"trainer_state.json", "shaping_state.json", "config.json", "model.safetensors"}
     assert names <= {path.name for path in paths}
     for path in paths:
         whole = path.read_bytes()

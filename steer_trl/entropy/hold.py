@@ -27,6 +27,8 @@ PATH_SETTINGS = ("hold_entropy_final", "hold_entropy_until", "hold_entropy_decay
 """The settings of the path, apart from its level."""
 SAME_LEVEL = 1e-9
 """Two levels count as the same up to this relative difference, because a level may be written in two units."""
+SAME_SHARE = 0.01
+"""Two shares of the run count as the same up to this difference, because they are rounded to the steps of a run."""
 
 
 class HoldEntropy:
@@ -75,7 +77,8 @@ class HoldEntropy:
     def _continue_path(self, path: TargetPath, state: Mapping[str, Any]) -> TargetPath:
         """Return the `path` of a resumed run, given the state in its checkpoint.
 
-        At the same level, everything whose setting has not changed stays as it was written.
+        At the same level, everything whose setting has not changed stays as it was written. The learning rates of the
+        run are among the settings of the release, because they decide when a share of the learning is done.
         """
         written = TargetPath.read(state)
         # Checkpoints from before the target fell by default have no settings, and count as if none was set.
@@ -85,7 +88,9 @@ class HoldEntropy:
             return path
         if "hold_entropy_final" in same:
             path = path._replace(final=written.final)
-        if same >= {"hold_entropy_until", "hold_entropy_decay_start"}:
+        share = settings.get("release_start", self.release_start)
+        has_same_rates = abs(share - self.release_start) <= SAME_SHARE
+        if has_same_rates and same >= {"hold_entropy_until", "hold_entropy_decay_start"}:
             path = path._replace(release_start=written.release_start)
         return path
 
@@ -132,7 +137,10 @@ class HoldEntropy:
         """Return the state of the regulator and the settings of its path; empty until the level is known."""
         if self.regulator is None:
             return {}
-        return self.regulator.state_dict() | {"settings": {name: getattr(self.args, name) for name in PATH_SETTINGS}}
+        settings = {name: getattr(self.args, name) for name in PATH_SETTINGS}
+        # What the settings and the learning rates give, which a path of an earlier checkpoint may not follow.
+        settings["release_start"] = self.release_start
+        return self.regulator.state_dict() | {"settings": settings}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a [`state_dict`]; an empty one resets to the start of a run.

@@ -21,7 +21,8 @@ UNSCORED = "unscored "
 
 The flag is 1 until the function scores a completion, and 0 afterwards.
 """
-
+INFINITE = "infinite "
+"""Prefix of the name under which `watch.py` stores whether a reward function's last mean was infinite, as 1 or 0."""
 
 ON_ROLLOUTS = "acts on rollouts: "
 """Prefix of the facts that name the methods that change the advantages of whole rollouts."""
@@ -29,11 +30,12 @@ IS_TRUNCATED = "sampling is truncated"
 """The fact that the user has set `top_p`, `top_k` or `min_p`, so that the policies differ on purpose."""
 
 
-def remember_unscored(before: Numbers, line: Mapping[str, Any]) -> dict[str, float]:
-    """Return a flag for each reward function in a `line` of the log, under a name that begins with `UNSCORED`.
+def remember_functions(before: Numbers, line: Mapping[str, Any]) -> dict[str, float]:
+    """Return two flags for each reward function in a `line` of the log.
 
-    The flag is 1 if the function has not scored any completion so far, and 0 otherwise. `before` holds the numbers
-    from earlier lines.
+    The flag whose name begins with `UNSCORED` is 1 if the function has not scored any completion so far, and 0
+    otherwise. The flag whose name begins with `INFINITE` is 1 if a reward of the line is infinite. `before` holds the
+    numbers from earlier lines.
     """
     memory = {}
     for key, value in line.items():
@@ -41,15 +43,30 @@ def remember_unscored(before: Numbers, line: Mapping[str, Any]) -> dict[str, flo
         if function is None:
             continue
         name = UNSCORED + function[1]
-        has_scored = is_number(value) and math.isfinite(value)
+        has_scored = is_number(value) and not math.isnan(value)
         memory[name] = 0.0 if has_scored else before.get(name, 1.0)
+        memory[INFINITE + function[1]] = float(has_scored and math.isinf(value))
     return memory
+
+
+def find_flagged(log: Numbers, prefix: str) -> list[str]:
+    """Return the reward functions whose flag with this prefix is 1."""
+    return [key.removeprefix(prefix) for key, value in log.items() if key.startswith(prefix) and value == 1]
 
 
 def find_unscored(log: Numbers) -> list[str]:
     """Return the reward functions that have returned `None` for every completion so far."""
-    unscored = [key for key, value in log.items() if key.startswith(UNSCORED) and value == 1]
-    return [key.removeprefix(UNSCORED) for key in unscored]
+    return find_flagged(log, UNSCORED)
+
+
+def count_infinite(log: Numbers) -> RuleReading:
+    """Return the number of reward functions that have returned an infinite reward."""
+    return {"value": float(len(find_flagged(log, INFINITE)))}
+
+
+def name_infinite(log: Numbers) -> dict[str, str]:
+    """Return the names of the reward functions that have returned an infinite reward."""
+    return {"functions": " and ".join(map(repr, find_flagged(log, INFINITE)))}
 
 
 def count_unscored(log: Numbers) -> RuleReading:
@@ -69,7 +86,8 @@ def are_all_truncated(log: Numbers) -> bool:
 
 def read_reward_spread(log: Numbers) -> RuleReading:
     """Return the standard deviation of a step's rewards, or NaN if another rule explains why they are equal."""
-    is_explained = are_all_truncated(log) or find_unscored(log) or log.get(key_names.UNANSWERED, 0.0) >= 0.95
+    has_odd_rewards = find_unscored(log) or find_flagged(log, INFINITE)
+    is_explained = are_all_truncated(log) or has_odd_rewards or log.get(key_names.UNANSWERED, 0.0) >= 0.95
     return {
         "value": math.nan if is_explained else log[key_names.REWARD_STD],
         "reward": log.get(key_names.REWARD, math.nan),
@@ -149,6 +167,20 @@ LEARNING_RULES = (
         "means that a completion cannot be judged. TRL's accuracy_reward returns None if it cannot parse the "
         "reference solution. Print one row of the data set, and call the function on a completion that you write "
         "yourself.",
+    ),
+    Rule(
+        name="infinite_reward",
+        title="A reward is infinite",
+        fires=1.0,
+        clears=0.0,
+        steps=0,
+        read=count_infinite,
+        find_words=name_infinite,
+        compared="functions whose mean reward is infinite",
+        text="{functions} has returned an infinite reward, so its group has no finite mean. TRL then trains on "
+        "advantages of 0, and with scale_rewards='none' on advantages that destroy the model. Give the reward finite "
+        "bounds, and look for a division by 0 or a logarithm of 0 in it.",
+        level="error",
     ),
     Rule(
         name="unreadable",

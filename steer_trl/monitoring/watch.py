@@ -7,7 +7,7 @@ from typing import Any
 
 from steer_trl.monitoring import key_names
 from steer_trl.monitoring.entropy_rules import ENTROPY_RULES, LOWEST_START
-from steer_trl.monitoring.learning_rules import LEARNING_RULES, remember_unscored
+from steer_trl.monitoring.learning_rules import LEARNING_RULES, remember_functions
 from steer_trl.monitoring.rules import Rule
 from steer_trl.monitoring.start import drop_empty_entropy, start_entropy
 from steer_trl.support.validation import is_number, read_from_state
@@ -56,7 +56,7 @@ class Watch:
         if not line.keys() & OF_TRAINING:
             return []
         read = drop_empty_entropy(line, self._numbers.get(key_names.CLIPPED_RATIO))
-        self._numbers |= remember_unscored(self._numbers, read)
+        self._numbers |= remember_functions(self._numbers, read)
         self._numbers |= {
             key: float(value) for key, value in read.items() if is_number(value) and math.isfinite(value)
         }

@@ -198,6 +198,11 @@ class TestEachMethod:
         assert caplog.text == ""
 
 
+def linear(steps):
+    """Learning rates that fall linearly to 0."""
+    return [1 - step / steps for step in range(steps)]
+
+
 class TestLettingGo:
     """One number holds and lets go; what is unset follows from the level, and a checkpoint keeps its path."""
 
@@ -237,16 +242,31 @@ class TestLettingGo:
         resume(explicit, [start, json.loads(json.dumps(old.state_dict()))])
         assert explicit.regulator.path.final == pytest.approx(0.1) and "0.1" in caplog.text
 
-    def test_a_resume_keeps_the_path_under_other_rates(self, caplog):
+    @pytest.mark.parametrize(
+        ("until", "rates", "release_start"),
+        [
+            (0.5, linear(100), None),
+            (0.5, linear(103), None),
+            (0.5, linear(400), None),
+            (0.5, [1.0] * 100, 0.5),
+            (0.5, [], 0.5),
+            (0.4, [1.0] * 100, 0.4),
+        ],
+        ids=["equal", "longer", "much longer", "constant", "ends by tokens", "another setting"],
+    )
+    def test_a_resume_keeps_its_path_or_reports_another(self, until, rates, release_start, caplog):
+        """The share of the learning follows the learning rates, so another schedule is another path."""
         hold = held("repo_r", hold_entropy_until=0.5)[1]
-        hold.begin_training([3.0, 1.0])
+        hold.begin_training(linear(100))
         begin(hold, *[0.5] * 4)
-        same, other = held("repo_r", hold_entropy_until=0.5)[1], held("repo_r", hold_entropy_until=0.4)[1]
-        for twin in (same, other):
-            twin.begin_training([1.0, 1.0])
+        twin = held("repo_r", hold_entropy_until=until)[1]
+        for _ in range(2):
+            twin.begin_training(rates)
             resume(twin, state_of(hold))
-        assert same.regulator.path == hold.regulator.path
-        assert other.regulator.path.release_start == 0.4 and caplog.text.count("will be held") == 1
+            hold = twin
+            assert caplog.text.count("will be held") == (release_start is not None)
+        written = 0.2945
+        assert twin.regulator.path.release_start == pytest.approx(release_start or written, abs=1e-3)
 
     @pytest.mark.parametrize("is_new", [True, False])
     @pytest.mark.parametrize("batch", [32, 64, 256, 1024], ids=lambda batch: f"{batch // 8} prompts")

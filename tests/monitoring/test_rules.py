@@ -42,6 +42,7 @@ SICK = {
     "one_reward": {"reward_std": 1e-8, "frac_reward_zero_std": 1.0},
     "no_advantage": {"frac_reward_zero_std": 1.0},
     "no_gradient": {"grad_norm": 0.0},
+    "infinite_reward": {"rewards/form/mean": math.inf, "rewards/form/std": math.nan},
     "sampled_otherwise": {"sampled_as_scored": -0.05},
 }
 FROM_THE_START = {
@@ -115,7 +116,9 @@ def test_the_text_has_numbers_and_remedy(rule):
     start = HEALTHY if rule.name in SICK else HEALTHY | FROM_THE_START[rule.name]
     lines = [start, *[start | SICK.get(rule.name, {})] * (rule.steps + 1)]
     (alarm,) = [alarm for step, line in enumerate(lines) for alarm in watch.read_entry(step, line)]
-    assert "{" not in alarm.text.replace("\\boxed{}", "") and ("'form'" in alarm.text) == (rule.name == "unscored")
+    assert "{" not in alarm.text.replace("\\boxed{}", "") and ("'form'" in alarm.text) == (
+        rule.name in ("unscored", "infinite_reward")
+    )
     assert all(isinstance(value, float) and math.isfinite(value) for value in alarm.numbers.values())
     assert len(alarm.title) < 64  # as Weights & Biases wants it
 

@@ -3,9 +3,11 @@
 import json
 
 import pytest
-from support.runs import sums
+import torch
+from support.runs import count_reward, has_one, sums
 
 from steer_trl import SteerGRPOTrainer
+from steer_trl.trainer.checkpoints.made_with import describe
 
 SAVED = {"save_strategy": "steps", "save_steps": 2, "max_steps": 2}
 HELD = {"advantage_shaping": "stare", "hold_entropy": 0.9}
@@ -15,7 +17,7 @@ HELD = {"advantage_shaping": "stare", "hold_entropy": 0.9}
 def resume(train, make_trainer, tmp_path, caplog):
     """Save a held run after two steps, and go on with other settings; what was reported."""
 
-    def go_on(rows=None, processes=None, **settings):
+    def go_on(rows=None, processes=None, reward=count_reward, **settings):
         train(SteerGRPOTrainer, **SAVED | HELD)
         path = tmp_path / "run/checkpoint-2/shaping_state.json"
         if processes is not None:
@@ -23,7 +25,7 @@ def resume(train, make_trainer, tmp_path, caplog):
             state["made_with"]["processes"] = processes
             path.write_text(json.dumps(state))
         caplog.clear()
-        data = {} if rows is None else {"train_dataset": rows}
+        data = {"reward_funcs": reward} | ({} if rows is None else {"train_dataset": rows})
         trainer = make_trainer(SteerGRPOTrainer, trainer_arguments=data, **HELD | {"max_steps": 3} | settings)
         trainer.train(resume_from_checkpoint=str(path.parent))
         return [record.getMessage() for record in caplog.records if "other settings" in record.getMessage()]
@@ -39,6 +41,13 @@ def resume(train, make_trainer, tmp_path, caplog):
         ({"hold_entropy": 0.8}, ["hold_entropy from 0.9 to 0.8"]),
         ({"stare_top_fraction": 0.33}, ["stare_top_fraction"]),
         ({"processes": 8}, ["processes from 8 to 1"]),
+        ({"loss_type": "grpo"}, ["loss_type from 'dapo' to 'grpo'"]),
+        ({"temperature": 0.5, "scale_rewards": "batch"}, ["temperature from 1.0 to 0.5", "scale_rewards"]),
+        ({"epsilon": 0.1, "beta": 0.04, "num_iterations": 2}, ["epsilon", "beta from 0.0", "num_iterations from 1"]),
+        ({"generation_kwargs": {"min_new_tokens": 2}}, ["generation_kwargs"]),
+        ({"correct_threshold": 0.5}, ["correct_threshold"]),
+        ({"per_device_train_batch_size": 8}, ["per_device_train_batch_size from 4 to 8"]),
+        ({"reward": has_one}, ["reward functions from ['count_reward'] to ['has_one']"]),
         ({"rows": sums().select(range(20))}, ["rows of train_dataset from 30 to 20", "prompts of"]),
         ({"rows": sums().map(lambda row: {"prompt": row["prompt"] + "="})}, ["prompts of train_dataset"]),
         (
@@ -52,6 +61,71 @@ def test_one_warning_names_what_changed(resume, changes, names):
     reports = resume(**changes)
     assert len(reports) == bool(names)
     assert all(name in reports[0] for name in names)
+
+
+def test_an_earlier_versions_checkpoint_names_only_what_it_has(train, make_trainer, tmp_path, caplog):
+    train(SteerGRPOTrainer, **SAVED | HELD)
+    path = tmp_path / "run/checkpoint-2/shaping_state.json"
+    state = json.loads(path.read_text())
+    state["made_with"] = {"hold_entropy": 0.7, "advantage_shaping": ["stare"]}
+    path.write_text(json.dumps(state))
+    make_trainer(SteerGRPOTrainer, **HELD | {"max_steps": 3}).train(resume_from_checkpoint=str(path.parent))
+    (report,) = [record for record in caplog.records if "other settings" in record.getMessage()]
+    assert report.args[1] == "hold_entropy from 0.7 to 0.9"
+
+
+RELATIVE = {"advantage_shaping": "stare", "hold_entropy": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("removed", "settings", "reported"),
+    [
+        (["shaping_state.json"], RELATIVE, {"%s has no initial entropy", "%s does not record"}),
+        (["shaping_state.json"], RELATIVE | {"hold_entropy_unit": "nats"}, {"%s does not record"}),
+        (["optimizer.pt"], RELATIVE, {"%s has no optimizer"}),
+        (["dynamic_sampling.pt"], {"dynamic_sampling": "resample"}, {"%s does not exist"}),
+        ([], RELATIVE, set()),
+    ],
+    ids=str,
+)
+def test_what_a_checkpoint_lacks_is_reported(train, make_trainer, tmp_path, caplog, removed, settings, reported):
+    train(SteerGRPOTrainer, **SAVED | settings)
+    folder = tmp_path / "run/checkpoint-2"
+    for name in removed:
+        (folder / name).unlink()
+    caplog.clear()
+    make_trainer(SteerGRPOTrainer, **settings | {"max_steps": 3}).train(resume_from_checkpoint=str(folder))
+    loaders = ("steer_trl.trainer.checkpoints.checkpoint", "steer_trl.trainer.sampling.resample")
+    reports = [record.msg for record in caplog.records if record.name in loaders and "no state of" not in record.msg]
+    assert len(reports) == len(reported) and all(report.startswith(tuple(reported)) for report in reports)
+
+
+class Limits:
+    """A value that is no plain data, and whose text has its address in memory."""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"generation_kwargs": {"stop": Limits()}, "reward_weights": [1], "scale_rewards": True},
+        {"model_init_kwargs": {"dtype": torch.float32}, "epsilon_high": 0.28, "delta": 4.0},
+        {"chat_template_kwargs": {"enable_thinking": False}, "hold_entropy": 0.5, "correct_reward": "count_reward"},
+    ],
+    ids=str,
+)
+def test_equal_settings_are_described_alike(make_trainer, settings):
+    made = []
+    for _ in range(2):
+        if "generation_kwargs" in settings:
+            settings["generation_kwargs"] = {"stop": Limits()}
+        made.append(describe(make_trainer(SteerGRPOTrainer, **settings)))
+    assert made[0] == made[1] == json.loads(json.dumps(made[0], allow_nan=False))
+
+
+def test_a_text_that_may_be_private_is_not_written(make_trainer):
+    settings = {"generation_kwargs": {"watermark": "secret"}, "vllm_server_base_url": "http://me:secret@host"}
+    trainer = make_trainer(SteerGRPOTrainer, **settings)
+    assert "secret" not in json.dumps(describe(trainer))
 
 
 def test_the_middle_of_a_rollout_needs_the_same_accumulation(train, make_trainer, tmp_path):

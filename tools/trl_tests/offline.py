@@ -3,6 +3,11 @@
     make test-trl TRL=path/to/a/checkout/of/trl            # plain TRL
     make test-trl TRL=path/to/a/checkout/of/trl METHOD=none
 
+The trainer is the installed TRL's, of which the checkout should have the version. The tests of another version may ask
+for optional packages that the installed TRL does not know: they count as missing. With the tests of TRL 1.10 and the
+trainer of TRL 1.16, the same 12 tests fail with both trainers, and 101 pass: seven load models that are not made here,
+and the others depend on TRL's tiny tokenizer, the text of its prompts, or attributes of that version.
+
 Models and data with the names that these tests load are made here. Tests of pictures, vLLM, Liger and other data sets
 are skipped. With `METHOD`, `GRPOTrainer` and `GRPOConfig` in the tests are `SteerGRPOTrainer` and `SteerGRPOConfig`.
 
@@ -12,6 +17,7 @@ fails, because the parts of ours are made there. TRL's `conftest.py` changes the
 """
 
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +90,13 @@ class Config(steer_trl.SteerGRPOConfig):
         super().__init__(*args, **{"advantage_shaping": METHOD, "bf16": False} | fields)
 
 
+def find_availability(name: str) -> Any:
+    """Return a function that reports a package as missing, in place of one that the installed TRL lacks."""
+    if name.startswith("is_") and name.endswith("_available"):
+        return lambda *_: False
+    raise AttributeError(name)
+
+
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """Replace the names that the tests import."""
     for module in {item.module for item in items}:
@@ -95,4 +108,5 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 
 
 torch.set_num_threads(1)
+vars(import_module("trl.import_utils"))["__getattr__"] = find_availability
 make_models()

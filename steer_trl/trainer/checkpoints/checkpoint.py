@@ -21,7 +21,14 @@ from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.support.system import write_text_whole, write_whole
 from steer_trl.support.validation import read_from_state
 from steer_trl.trainer.checkpoints.made_with import describe, find_changed
-from steer_trl.trainer.checkpoints.saved import ROLLOUT_FILE, STATE_FILE, name_file, read_state, read_tensors
+from steer_trl.trainer.checkpoints.saved import (
+    ROLLOUT_FILE,
+    STATE_FILE,
+    has_optimizer,
+    name_file,
+    read_state,
+    read_tensors,
+)
 from steer_trl.trainer.ranks import raise_together, read_on_main
 from steer_trl.trainer.sampling.prompts import find_sampler
 from steer_trl.trainer.sampling.resample import Resampling
@@ -143,12 +150,11 @@ class Checkpoints(TrainerCallback):
         path = folder / STATE_FILE
         state = read_on_main(self._trainer.accelerator, lambda: read_state(folder))
         self._report_changes(folder, state.get(MADE_WITH))
+        self._report_missing(folder, state)
         for name, part in self._parts.items():
             if name in state:
                 with name_file(path, name):
                     part.load_state_dict(state[name])
-            elif part.state_dict():
-                logger.warning("%s has no state of %r: it starts from scratch, as in a first rollout.", path, name)
         if PROGRESS in state:
             with name_file(path, f"{PROGRESS} and {SETTINGS}"):
                 settings = state.get(SETTINGS)
@@ -158,10 +164,33 @@ class Checkpoints(TrainerCallback):
                 done = read_from_state(state[PROGRESS], "micro_batches", *WHOLE)
                 per_rollout = read_from_state(state[PROGRESS], "per_rollout", *WHOLE)
             _load_rollout(self._trainer, folder, geometry, done, max(per_rollout, 1))
-        else:
+
+    def _report_missing(self, folder: Path, state: Mapping[str, Any]) -> None:
+        """Warn of everything that the checkpoint lacks and that starts anew."""
+        if not self._trainer.is_world_process_zero():
+            return
+        path = folder / STATE_FILE
+        for name, part in self._parts.items():
+            if name not in state and part.state_dict():
+                logger.warning("%s has no state of %r: it starts from scratch, as in a first rollout.", path, name)
+        args = self._trainer.args
+        is_relative = args.hold_entropy is not None and args.hold_entropy_unit == "initial"
+        if is_relative and not {"start_entropy", "hold_entropy"} & state.keys():
+            logger.warning(
+                "%s has no initial entropy, so hold_entropy=%g is a multiple of the entropy of the next rollouts. If "
+                "the entropy has fallen already, set the level in nats with hold_entropy_unit='nats'.",
+                *(path, args.hold_entropy),
+            )
+        if PROGRESS not in state:
             # The checkpoint was saved by TRL's own trainer, or contains only the weights.
             logger.warning(
                 "%s does not record where in a rollout it was saved: the run continues with a new one, as TRL's does.",
+                folder,
+            )
+        elif not has_optimizer(folder):
+            logger.warning(
+                "%s has no optimizer, although the run saved one: the optimizer and the schedule of the learning rate "
+                "start anew, as in TRL.",
                 folder,
             )
 

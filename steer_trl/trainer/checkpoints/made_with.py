@@ -2,48 +2,87 @@
 
 import hashlib
 import json
+import re
+from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from datasets import Dataset
+from transformers import TrainingArguments
+from trl import GRPOConfig
 
 from steer_trl.shaping import find_shaper
+from steer_trl.support.redact import select_public
 from steer_trl.trainer.trl import GRPOTrainer
 
 SETTINGS = (
     *("advantage_shaping", "hold_entropy", "hold_entropy_unit", "hold_entropy_until", "hold_entropy_final"),
-    *("hold_entropy_decay_start", "shaping_scope", "dynamic_sampling", "correct_reward"),
+    *("hold_entropy_decay_start", "shaping_scope", "shaping_options", "correct_threshold"),
+    *("dynamic_sampling", "dynamic_sampling_factor", "dynamic_sampling_max_attempts", "dynamic_sampling_surplus"),
+    *("per_device_train_batch_size", "gradient_accumulation_steps"),
 )
+"""The settings of this package and of Transformers that are compared, besides those of the methods in use."""
+NOT_TRAINED_ON = ("vllm_", "log_", "ds3_", "transformers_", "use_transformers", "num_completions_to_print")
+NOT_TRAINED_ON += ("num_generations_eval", "cache_implementation", "trust_remote_code", "pad_to_multiple_of")
+"""The beginnings of the names of TRL's settings that do not change what is trained."""
+CORRECTIONS = "vllm_importance_sampling"
+"""The beginning of the names of settings of vLLM that change what is trained."""
 SAMPLED = 16
 """The number of prompts by which data sets are compared."""
 
 
 def describe(trainer: GRPOTrainer) -> dict[str, Any]:
-    """Return the method, the level, the data and the number of processes of a run, as plain values."""
+    """Return what decides the training of a run, as plain values: settings, rewards, data and processes."""
     args = trainer.args
     of_methods = [setting for name in args.shaping_names for setting in find_shaper(name).settings()]
-    settings = {name: getattr(args, name) for name in (*SETTINGS, *of_methods)}
+    settings = {name: getattr(args, name) for name in (*SETTINGS, *of_methods, *settings_of_trl())}
     settings["advantage_shaping"] = list(args.shaping_names)
+    # A checkpoint may be pushed to the Hub, so a text that may hold a secret is only recognised, not written.
+    public = select_public(settings)
+    private = [name for name in settings if public.get(name) != settings[name]]
+    settings |= {name: _digest(settings[name]) for name in private}
+    settings |= {"reward functions": list(trainer.reward_func_names), "correct_reward": args.correct_reward}
     data = trainer.train_dataset
-    if isinstance(data, Dataset):
-        settings |= {"rows of train_dataset": len(data), "prompts of train_dataset": _digest(data)}
+    is_stored = isinstance(data, Dataset)
+    settings["rows of train_dataset"] = len(data) if is_stored else None
+    settings["prompts of train_dataset"] = _digest_prompts(data) if is_stored else None
     settings["processes"] = trainer.accelerator.num_processes
     # Tuples become lists, as in the checkpoint.
     plain: dict[str, Any] = json.loads(json.dumps(settings, default=str))
     return plain
 
 
+def settings_of_trl() -> list[str]:
+    """Return the names of TRL's settings that change what is trained."""
+    of_transformers = {field.name for field in fields(TrainingArguments)}
+    names = [field.name for field in fields(GRPOConfig) if field.name not in of_transformers]
+    return [name for name in names if name.startswith(CORRECTIONS) or not name.startswith(NOT_TRAINED_ON)]
+
+
 def find_changed(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return a text for each value that differs, also if it was or is not set."""
-    names = [name for name in before | now if before.get(name) != now.get(name)]
-    return [f"{name} from {before.get(name)!r} to {now.get(name)!r}" for name in names]
+    """Return a text for each value that differs.
+
+    A value that only one of the two has belongs to another method or version, and is not compared.
+    """
+    names = [name for name in now if name in before and before[name] != now[name]]
+    return [f"{name} from {before[name]!r} to {now[name]!r}" for name in names]
 
 
-def _digest(data: Dataset) -> str | None:
+def _digest_prompts(data: Dataset) -> str | None:
     """Return a short digest of some prompts, which is the same in every process."""
     if "prompt" not in data.column_names or not len(data):
         return None
     places = range(0, len(data), max(len(data) // SAMPLED, 1))
     prompts = data.select_columns("prompt").with_format(None).select(places)["prompt"]
     # A picture in a prompt is not compared.
-    text = json.dumps(list(prompts), default=lambda _: None)
+    return _digest(list(prompts), default=lambda _: None)
+
+
+def _without_address(value: Any) -> str:
+    """Return an object's text, which is the same in another process."""
+    return re.sub(" at 0x[0-9a-f]+", "", str(value))
+
+
+def _digest(value: Any, default: Callable[[Any], str | None] = _without_address) -> str:
+    text = json.dumps(value, default=default, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

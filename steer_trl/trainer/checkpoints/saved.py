@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 
 from steer_trl.support.exceptions import CannotContinueError, InvalidValueError
 
@@ -19,6 +20,10 @@ ROLLOUT_FILE = "rollout_{rank}_of_{ranks}.pt"
 SAMPLING_FILE = "dynamic_sampling.pt"
 OF_TRANSFORMERS = ("optimizer.pt", "scheduler.pt", "rng_state*.pth")
 """The files that Transformers writes with `torch.save` to a checkpoint."""
+WEIGHTS = "*.safetensors"
+CONFIGS = ("config.json", "adapter_config.json", "*.safetensors.index.json")
+OPTIMIZERS = ("optimizer.pt", "optimizer.bin", "optimizer_*", "global_step*")
+"""The names under which Transformers, FSDP and DeepSpeed save an optimizer."""
 
 
 def read_state(folder: Path) -> dict[str, Any]:
@@ -36,7 +41,7 @@ def read_tensors(path: Path) -> Any:
 
 
 def are_whole(folder: Path) -> bool:
-    """Return whether this package's files in a checkpoint, and those that `torch.save` wrote, are complete."""
+    """Return whether this package's files in a checkpoint, and those that Transformers reads, are complete."""
     try:
         read_state(folder)
     except CannotContinueError:
@@ -45,10 +50,36 @@ def are_whole(folder: Path) -> bool:
 
 
 def find_torn(folder: Path) -> Path | None:
-    """Return a file of a checkpoint that `torch.save` wrote and that is not complete; `None` if there is none."""
-    patterns = (ROLLOUT_FILE.format(rank="*", ranks="*"), SAMPLING_FILE, *OF_TRANSFORMERS)
-    paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
-    return next((path for path in paths if not zipfile.is_zipfile(path)), None)
+    """Return a file of a checkpoint that was not written to its end; `None` if there is none.
+
+    These are the weights, their configuration, and what `torch.save` wrote.
+    """
+    zipped = (ROLLOUT_FILE.format(rank="*", ranks="*"), SAMPLING_FILE, *OF_TRANSFORMERS)
+    tests = dict.fromkeys(zipped, zipfile.is_zipfile) | {WEIGHTS: _has_tensors} | dict.fromkeys(CONFIGS, _is_json)
+    paths = ((path, is_whole) for pattern, is_whole in tests.items() for path in sorted(folder.glob(pattern)))
+    return next((path for path, is_whole in paths if not is_whole(path)), None)
+
+
+def has_optimizer(folder: Path) -> bool:
+    """Return whether a checkpoint has the state of an optimizer."""
+    return any(path for pattern in OPTIMIZERS for path in folder.glob(pattern))
+
+
+def _has_tensors(path: Path) -> bool:
+    """Return whether a file of safetensors is as long as its header states. Only the header is read."""
+    try:
+        with safe_open(path, "pt"):
+            return True
+    except (OSError, SafetensorError):
+        return False
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return True
 
 
 @contextmanager

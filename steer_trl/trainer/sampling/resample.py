@@ -43,7 +43,7 @@ BuildRollout = Callable[[Rows], dict[str, Any]]
 
 SHORT = (
     "dynamic_sampling='resample' found %d of the %d groups of a rollout in %d attempts (%d prompts). The rest carry "
-    "no learning signal, because all or none of their completions were correct. Give prompts of fitting difficulty, "
+    "no learning signal, because their completions have equal rewards, or none. Give prompts of fitting difficulty, "
     "or raise num_generations or dynamic_sampling_max_attempts. This is not repeated until a rollout is full."
 )
 
@@ -326,9 +326,12 @@ class Resampling:
             logger.warning(text, made_with, self._made_with)
 
     def _skip_used_prompts(self, path: Path) -> None:
-        """Skip the prompts of the rollouts up to now, because the run was saved without dynamic sampling."""
+        """Skip the prompts of the rollouts up to now, because the run was saved without dynamic sampling.
+
+        If the file was removed, the prompts of replaced groups are not known, and may come again.
+        """
         args = self._trainer.args
         rollouts = math.ceil(self._trainer.state.global_step / args.steps_per_rollout)
         self._stream.draw(rollouts * args.groups_per_rollout)
-        text = "%s does not exist: the prompts of the first %d rollouts count as used, as without dynamic sampling."
+        text = "%s does not exist: the prompts of %d rollouts count as used, as many as without dynamic sampling."
         logger.warning(text, path, rollouts)
