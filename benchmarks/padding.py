@@ -16,9 +16,9 @@ all ranks wait for the slowest one in each step.
 With `--train`, TRL's trainer and this package's take turns. The script measures the processor seconds of one thread in
 user mode, which depend little on the machine's other work, and the operations (`FlopCounterMode`), which do not depend
 on it at all. It also measures the peak memory above that of a process with the libraries loaded, and the difference
-between the two updates. A rollout of 128 completions is trained on in two optimizer steps if TRL computes its
-log-probabilities beforehand (`--scored yes`), and in one step if it does not. `--completions` is their number. The first rollout is trained on but not
-measured, because the package compares one of its passes with TRL's.
+between the two updates. A rollout of 128 completions (`--completions`) is trained on in two optimizer steps if TRL
+computes its log-probabilities beforehand (`--scored yes`), and in one step if it does not. The first rollout is
+trained on but not measured, because the package compares one of its passes with TRL's.
 
 With `--before`, the other version is the package in `FOLDER`, a checkout of it. The two versions take turns. The rows
 of the two tables with which they are compared are
