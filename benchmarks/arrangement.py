@@ -34,9 +34,7 @@ def measure(completions: int, batch: int, ranks: int) -> float:
 
 def main() -> None:
     """Print a table."""
-    print(
-        "| completions of a rank | micro-batch | ranks | arranged in, s | GB held by a rank | if all rows were gathered |"
-    )
+    print("| completions of a rank | micro-batch | ranks | arranged, s | GB held by a rank | if all were gathered |")
     print("|--:|--:|--:|--:|--:|--:|")
     for completions, batch, ranks in SIZES:
         seconds = measure(completions, batch, ranks)
