@@ -16,6 +16,11 @@ from, as `steer-trl demo` writes them. For the *long* regime of `experiments/dia
 
 Each generation of the training runs with both loops, in turns and from the same random state, so both are timed on the
 same work under the same load. The training's speed with either loop is that of the rest and of this loop together.
+
+    python benchmarks/generation.py --train FOLDER --whole                       time the training as it is
+    PYTHONPATH=VERSION python benchmarks/generation.py --train FOLDER --whole    the same with another version
+
+These two, in turns, compare whole trainings of two versions of the package.
 """
 
 import argparse
@@ -35,12 +40,9 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig
 
+import steer_trl
 from steer_trl import SteerGRPOTrainer
 from steer_trl.cli.train import main as train_command
-from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
-from steer_trl.monitoring import run_files
-from steer_trl.trainer.generation import switch
-from steer_trl.trainer.generation.decoding import decode
 
 LONGEST, GROUPS, GROUP, PROMPT, VOCABULARY = 512, 8, 8, 64, 2048
 SIZES = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3, "vocab_size": VOCABULARY}
@@ -75,6 +77,8 @@ def in_a_process(function: Callable[..., Any], *arguments: Any) -> Any:
 @torch.no_grad()
 def generate(share: int, has_loop: bool) -> Generated:
     """Generate completions with a mean of `LONGEST / share` tokens, with this package's loop or Transformers'."""
+    from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
+
     tokenizer = tiny_tokenizer()
     model = tiny_qwen2(tokenizer, **SIZES).eval()
     ids = torch.randint(3, VOCABULARY, (GROUPS, PROMPT), generator=torch.Generator().manual_seed(0))
@@ -97,6 +101,8 @@ def generate(share: int, has_loop: bool) -> Generated:
         rows[0] += len(kwargs["input_ids"]) if kwargs["input_ids"].size(1) == 1 else 0
 
     model.get_decoder().register_forward_pre_hook(count, with_kwargs=True)
+    from steer_trl.trainer.generation.decoding import decode
+
     loop = {"custom_generate": decode} if has_loop else {}
     torch.manual_seed(0)
     memory = peak()
@@ -148,7 +154,10 @@ class BothLoops:
         self._order = ["generate", "ours"]
 
     def __call__(self, model: Any, input_ids: Tensor, **arguments: Any) -> Tensor:
-        """Return the completions of this package's loop, which has the arguments of [`decode`]."""
+        """Return the completions of this package's loop, which has the arguments of `decode`."""
+        # Imported here because --whole also runs earlier versions of the package, which have no such module.
+        from steer_trl.trainer.generation.decoding import decode
+
         loops = {"generate": partial(type(model)._sample, model), "ours": partial(decode, model)}
         state = torch.get_rng_state()
         self._order.reverse()
@@ -166,10 +175,9 @@ class BothLoops:
         return ours
 
 
-def print_training(folder: Path, recipe: str, tokens: int) -> None:
-    """Train in `folder`, and print how much faster the training is."""
+def train(folder: Path, recipe: str, tokens: int) -> tuple[int, float]:
+    """Train in `folder`. Return the number of tokens that were generated, and the seconds of the training."""
     os.chdir(folder)
-    loops = BothLoops()
     begin: list[float] = []
     init_training_state = SteerGRPOTrainer._init_training_state
 
@@ -179,11 +187,29 @@ def print_training(folder: Path, recipe: str, tokens: int) -> None:
 
     output = f"generation_{os.getpid()}"
     words = ["--config", recipe, "--output_dir", output, "--max_generated_tokens", str(tokens)]
-    with patch.object(switch, "decode", loops), patch.object(SteerGRPOTrainer, "_init_training_state", begin_training):
+    with patch.object(SteerGRPOTrainer, "_init_training_state", begin_training):
         train_command([*words, "--save_strategy", "no"])
     seconds = now() - begin[0]
-    lines = Path(output, run_files.LOGS, run_files.METRICS).read_text().splitlines()
-    generated = max(json.loads(line).get("generated_tokens", 0) for line in lines)
+    lines = Path(output, "_logs/metrics.jsonl").read_text().splitlines()
+    return int(max(json.loads(line).get("generated_tokens", 0) for line in lines)), seconds
+
+
+def print_whole_training(folder: Path, recipe: str, tokens: int) -> None:
+    """Train in `folder`, and print the time."""
+    generated, seconds = train(folder, recipe, tokens)
+    print("| package | tokens | s | tokens per second |")
+    print("|---|--:|--:|--:|")
+    version = Path(steer_trl.__file__).parents[1]
+    print(f"| {version} | {generated} | {seconds:.2f} | {generated / seconds:.0f} |")
+
+
+def print_training(folder: Path, recipe: str, tokens: int) -> None:
+    """Train in `folder`, and print how much faster the training is."""
+    from steer_trl.trainer.generation import switch
+
+    loops = BothLoops()
+    with patch.object(switch, "decode", loops):
+        generated, seconds = train(folder, recipe, tokens)
     rest = seconds - sum(loops.seconds.values())
     speeds = [generated / (rest + loops.seconds[name]) for name in ("generate", "ours")]
     print(
@@ -191,7 +217,7 @@ def print_training(folder: Path, recipe: str, tokens: int) -> None:
         "| times as fast | completions that differ |"
     )
     print("|--:" * 9 + "|")
-    cells = [str(int(generated)), *(f"{x:.2f}" for x in (rest, *loops.seconds.values()))]
+    cells = [str(generated), *(f"{x:.2f}" for x in (rest, *loops.seconds.values()))]
     cells += [f"{loops.seconds['generate'] / loops.seconds['ours']:.2f}", *(f"{speed:.0f}" for speed in speeds)]
     cells += [f"{speeds[1] / speeds[0]:.2f}", f"{loops.differing} of {loops.completions}"]
     print(f"| {' | '.join(cells)} |")
@@ -205,10 +231,13 @@ def main() -> None:
     parser.add_argument("--train", type=Path, help="folder of the demonstration")
     parser.add_argument("--config", default="demo_held", help="recipe of the training")
     parser.add_argument("--tokens", type=int, default=150_000)
+    parser.add_argument("--whole", action="store_true", help="time the training as it is, with one loop")
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.train is None:
         print_generations(given.shares, given.turns)
+    elif given.whole:
+        print_whole_training(given.train, given.config, given.tokens)
     else:
         print_training(given.train, given.config, given.tokens)
 

@@ -16,11 +16,18 @@ all ranks wait for the slowest one in each step.
 With `--train`, TRL's trainer and this package's take turns. The script measures the processor seconds of one thread in
 user mode, which depend little on the machine's other work, and the operations (`FlopCounterMode`), which do not depend
 on it at all. It also measures the peak memory above that of a process with the libraries loaded, and the difference
-between the two updates. A rollout of 128 completions is trained on in two optimizer steps if TRL computes its
-log-probabilities beforehand (`--scored yes`), and in one step if it does not. The first rollout is trained on but not
-measured, because the package compares one of its passes with TRL's.
+between the two updates. A rollout of 128 completions (`--completions`) is trained on in two optimizer steps if TRL
+computes its log-probabilities beforehand (`--scored yes`), and in one step if it does not. The first rollout is
+trained on but not measured, because the package compares one of its passes with TRL's.
 
-With `--before`, the other version is the package in `FOLDER`, a checkout of it. The two versions take turns.
+With `--before`, the other version is the package in `FOLDER`, a checkout of it. The two versions take turns. The rows
+of the two tables with which they are compared are
+
+    python benchmarks/padding.py --before FOLDER --turns 5 --means 4 8 --batches 8 --prompts short
+    python benchmarks/padding.py --before FOLDER --turns 5 --means 4 --batches 8 --prompts chat
+    python benchmarks/padding.py --before FOLDER --turns 5 --means 4 --batches 16 --prompts short
+    python benchmarks/padding.py --before FOLDER --turns 5 --means 1 --batches 8 --prompts 4:1 1:1 1:8 --scored no \
+        --completions 32
 """
 
 import argparse
@@ -49,7 +56,12 @@ from trl import GRPOConfig, GRPOTrainer
 
 import steer_trl
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
+
+try:
+    from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
+except ImportError:
+    # An earlier version, given by --before.
+    from steer_trl.tiny import tiny_qwen2, tiny_tokenizer  # type: ignore[no-redef]
 
 COMPLETIONS, VOCABULARY, STEPS, GROUP = 128, 2048, 2, 8
 SIZES = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3, "vocab_size": VOCABULARY}
@@ -207,6 +219,7 @@ def train(
     prompts: str = "short",
     counts: bool = False,
     steps: int = STEPS,
+    completions: int = COMPLETIONS,
 ) -> Training:
     """Train for one rollout, and then for `steps` measured steps.
 
@@ -215,7 +228,7 @@ def train(
     before = peak()
     passes = 2 if is_scored else 1
     ours = {"advantage_shaping": "none", "skip_padding": True, "alarms": False, "diagnostics": False, "run_log": False}
-    accumulation = COMPLETIONS // batch // passes
+    accumulation = completions // batch // passes
     operations = FlopCounterMode(display=False) if counts else None
     seen = [0]
     meter = Meter(passes, lambda: [now(), operations.get_total_flops() if operations else 0, seen[0]])
@@ -237,7 +250,7 @@ def train(
                 num_generations=GROUP,
                 per_device_train_batch_size=batch,
                 gradient_accumulation_steps=accumulation,
-                steps_per_generation=COMPLETIONS // batch,
+                steps_per_generation=completions // batch,
                 max_completion_length=LENGTHS[prompts][1],
                 gradient_checkpointing=False,
                 report_to="none",
@@ -259,7 +272,7 @@ def train(
         with operations or torch.enable_grad():
             trainer.train()
     seeds = range(passes, passes + steps, passes)
-    tokens = passes * sum(sum(map(sum, draw_lengths(COMPLETIONS, share, prompts, seed))) for seed in seeds)
+    tokens = passes * sum(sum(map(sum, draw_lengths(completions, share, prompts, seed))) for seed in seeds)
     parameters = parameters_to_vector(trainer.model.parameters()).detach().double().cpu()
     seconds, total, positions = meter.grown
     return Training(seconds, peak() - before, parameters, total, tokens, positions)
@@ -281,18 +294,43 @@ def in_a_process(*training: Any) -> Training:
         return pool.apply(train, training)
 
 
-def in_a_folder(folder: Path, case: tuple[Any, ...]) -> Training:
-    """Run [`train`] with the package in `folder`, in a process of its own."""
-    code = "import sys, torch, padding; torch.set_num_threads(1); case = torch.load(sys.argv[1])\n"
-    code += f"assert padding.is_package_in({str(folder)!r})\n"
-    code += "torch.save(tuple(padding.in_a_process(padding.SteerGRPOTrainer, *case)), sys.argv[1])"
-    paths = os.pathsep.join([str(folder), str(Path(__file__).parent)])
-    with tempfile.NamedTemporaryFile() as file:
-        torch.save(case, file.name)
-        words = [sys.executable, "-c", code, file.name]
-        environment = os.environ | {"PYTHONPATH": paths}
-        subprocess.run(words, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
-        return Training(*torch.load(file.name))
+class OtherVersion:
+    """A process that has imported the package in `folder`, and trains with it.
+
+    It stays, since importing the libraries takes as long as a short training.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._has_ended, has_ended = os.pipe()
+        code = "import os, sys, torch, padding\ntorch.set_num_threads(1)\n"
+        code += f"assert padding.is_package_in({str(folder)!r})\n"
+        code += "for line in sys.stdin:\n"
+        code += "    training = padding.in_a_process(padding.SteerGRPOTrainer, *torch.load(line.strip()))\n"
+        code += "    torch.save(tuple(training), line.strip())\n"
+        code += f"    os.write({has_ended}, b'.')"
+        paths = os.pathsep.join([str(folder), str(Path(__file__).parent)])
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": paths},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            pass_fds=[has_ended],
+        )
+        os.close(has_ended)
+
+    def train(self, *case: Any) -> Training:
+        """Run [`train`] with the other version, in a process of its own."""
+        assert self._process.stdin is not None
+        with tempfile.NamedTemporaryFile() as file:
+            torch.save(case, file.name)
+            self._process.stdin.write(f"{file.name}\n")
+            self._process.stdin.flush()
+            # Without an answer, the process has died.
+            if not os.read(self._has_ended, 1):
+                raise RuntimeError("the training with the other version failed")
+            return Training(*torch.load(file.name))
 
 
 def is_package_in(folder: str) -> bool:
@@ -308,17 +346,19 @@ def print_before(given: argparse.Namespace) -> None:
     )
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
     cases = product(given.losses, given.prompts, given.means, given.batches, given.scored)
+    other = OtherVersion(given.before)
+    size = (given.steps, given.completions)
     for loss, prompts, share, batch, score in cases:
         case = (share, batch, score == "yes", loss, prompts)
         turns = []
         for _ in range(given.turns):
-            before = in_a_folder(given.before, (*case, False, given.steps))
-            turns.append((before, in_a_process(SteerGRPOTrainer, *case, False, given.steps)))
+            before = other.train(*case, False, *size)
+            turns.append((before, in_a_process(SteerGRPOTrainer, *case, False, *size)))
         ratios = [before.seconds / now.seconds for before, now in turns]
         operations = math.nan
         if given.operations:
-            counted = in_a_folder(given.before, (*case, True, given.steps))
-            operations = counted.operations / in_a_process(SteerGRPOTrainer, *case, True, given.steps).operations
+            counted = other.train(*case, True, *size)
+            operations = counted.operations / in_a_process(SteerGRPOTrainer, *case, True, *size).operations
         cells = [*(loss, prompts, str(share), str(batch))]
         cells += [f"{median(turn[one].seconds for turn in turns):.2f}" for one in (0, 1)]
         cells += [f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", f"{operations:.2f}"]
@@ -339,8 +379,9 @@ def print_trainings(given: argparse.Namespace) -> None:
     for loss, prompts, share, batch, score in cases:
         case = (share, batch, score == "yes", loss, prompts)
         trainers = (GRPOTrainer, SteerGRPOTrainer)
-        turns = [[in_a_process(one, *case) for one in trainers] for _ in range(given.turns)]
-        theirs, own = (in_a_process(one, *case, True) for one in trainers)
+        size = (given.steps, given.completions)
+        turns = [[in_a_process(one, *case, False, *size) for one in trainers] for _ in range(given.turns)]
+        theirs, own = (in_a_process(one, *case, True, *size) for one in trainers)
         difference = (own.parameters - theirs.parameters).norm() / (theirs.parameters - start).norm()
         cells = [
             *(loss, prompts, str(share), str(batch), score, f"{median(a.seconds for a, _ in turns):.2f}"),
@@ -366,9 +407,8 @@ def main() -> None:
     parser.add_argument("--losses", nargs="+", default=["dapo"])
     parser.add_argument("--operations", action="store_true", help="count the operations, in one more pair")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument(
-        "--steps", type=int, default=STEPS, help="of a training against another version, an even number"
-    )
+    parser.add_argument("--steps", type=int, default=STEPS, help="measured steps of a training, an even number")
+    parser.add_argument("--completions", type=int, default=COMPLETIONS, help="completions of a rollout")
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.before is not None:

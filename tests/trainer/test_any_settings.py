@@ -129,10 +129,28 @@ def draw(seed):
     return hook, settings
 
 
+NAMED = {
+    "a loss of its own": (OwnLoss, SCHEDULES[1]),
+    "split_batches": (Plain, SCHEDULES[0] | {"accelerator_config": {"split_batches": True}}),
+    "ratios of sequences": (Plain, SCHEDULES[1] | {"importance_sampling_level": "sequence", "loss_type": "grpo"}),
+    "holes in a mask": (HolesInMask, SCHEDULES[0]),
+}
+"""Cases in which a loss would differ if micro-batches had other numbers of rows, or the model saw another mask."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", NAMED)
+def test_where_the_split_or_the_mask_matters_a_subclass_trains_as_that_of_trl(make_trainer, monkeypatch, case):
+    assert_trains_alike(make_trainer, monkeypatch, *NAMED[case])
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(DRAWS))
 def test_a_subclass_trains_as_that_of_trl(make_trainer, monkeypatch, seed):
-    hook, settings = draw(seed)
+    assert_trains_alike(make_trainer, monkeypatch, *draw(seed))
+
+
+def assert_trains_alike(make_trainer, monkeypatch, hook, settings):
     texts = ["1+1=", "7=", "1+2+3+4+5+6+7+8=", "2+2+2+2="]
     arguments = {"rollout_func": write, "train_dataset": Dataset.from_dict({"prompt": texts * 8})}
 

@@ -2,9 +2,11 @@
 
 import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import padding
 from steer_trl.trainer.forward.arrangement import Row, arrange
 from steer_trl.trainer.forward.cost import Cost
 
@@ -54,6 +56,16 @@ def test_whole_groups_come_together():
     for size in (8, 16):
         (own,) = arrange(rows, 1, 32 // size, COST, True)
         assert all(len({rows[i].prompt for i in batch}) == size // 8 for batch in own)
+
+
+@pytest.mark.parametrize(("ranks", "batch"), [(1, 8), (1, 16), (2, 8)])
+@pytest.mark.parametrize(("prompts", "share"), [("short", 4), ("short", 8), ("chat", 4), ("4:1", 1), ("1:8", 1)])
+def test_each_prompt_is_computed_about_once(monkeypatch, prompts, share, ranks, batch):
+    """Positions for each token that must be computed, on the slowest rank; TRL's order has those of its tokens."""
+    monkeypatch.setattr(padding, "DRAWS", 2)
+    *of_trl, in_order, ordered = padding.count_positions(64, ranks, batch, share, prompts)
+    assert ordered <= 1.15 and ordered <= in_order + 1e-9
+    assert in_order <= min(of_trl) + 1e-9
 
 
 def test_one_rank_keeps_its_order_if_nothing_is_shared():

@@ -82,6 +82,25 @@ def test_every_loss_updates_alike_from_fewer_positions(both, loss):
     assert sum(a * b for a, b in cut.scored) < 0.8 * sum(a * b for a, b in padded.scored)
 
 
+@pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo", "cispo", "sapo", "vespo"])
+def test_twenty_steps_end_where_those_of_trl_end(make_trainer, loss):
+    """With two steps in a rollout, so that ratios differ from 1."""
+    settings = {name: x for name, x in RUN.items() if name != "advantage_shaping"}
+    settings |= {"loss_type": loss, "max_steps": 20, "learning_rate": 0.05, "lr_scheduler_type": "constant"}
+    settings |= {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "steps_per_generation": 4}
+    settings |= {"epsilon_high": 5.0} if loss == "cispo" else {}
+    ours = {"advantage_shaping": "none", "skip_padding": True, "alarms": False, "run_log": False, "diagnostics": False}
+    updates = []
+    for trainer_class, fields in ((GRPOTrainer, {}), (SteerGRPOTrainer, ours)):
+        trainer = make_trainer(trainer_class, **settings | fields, trainer_arguments={"rollout_func": write})
+        start = flat(trainer)
+        trainer.train()
+        updates.append(flat(trainer) - start)
+    expected, found = updates
+    assert expected.norm() > 0.01
+    assert (found - expected).norm() <= 1e-5 * expected.norm()
+
+
 @pytest.mark.parametrize(
     "settings",
     [

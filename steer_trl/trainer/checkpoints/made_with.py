@@ -15,14 +15,21 @@ from steer_trl.shaping import find_shaper
 from steer_trl.support.redact import select_public
 from steer_trl.trainer.trl import GRPOTrainer
 
-SETTINGS = (
+SETTINGS: tuple[str, ...] = (
     *("advantage_shaping", "hold_entropy", "hold_entropy_unit", "hold_entropy_until", "hold_entropy_final"),
     *("hold_entropy_decay_start", "shaping_scope", "shaping_options", "correct_threshold"),
     *("dynamic_sampling", "dynamic_sampling_factor", "dynamic_sampling_max_attempts", "dynamic_sampling_surplus"),
     *("per_device_train_batch_size", "gradient_accumulation_steps"),
 )
 """The settings of this package and of Transformers that are compared, besides those of the methods in use."""
-NOT_TRAINED_ON = ("vllm_", "log_", "ds3_", "transformers_", "use_transformers", "num_completions_to_print")
+NOT_TRAINED_ON: tuple[str, ...] = (
+    "vllm_",
+    "log_",
+    "ds3_",
+    "transformers_",
+    "use_transformers",
+    "num_completions_to_print",
+)
 NOT_TRAINED_ON += ("num_generations_eval", "cache_implementation", "trust_remote_code", "pad_to_multiple_of")
 """The beginnings of the names of TRL's settings that do not change what is trained."""
 CORRECTIONS = "vllm_importance_sampling"
@@ -43,9 +50,9 @@ def describe(trainer: GRPOTrainer) -> dict[str, Any]:
     settings |= {name: _digest(settings[name]) for name in private}
     settings |= {"reward functions": list(trainer.reward_func_names), "correct_reward": args.correct_reward}
     data = trainer.train_dataset
-    is_stored = isinstance(data, Dataset)
-    settings["rows of train_dataset"] = len(data) if is_stored else None
-    settings["prompts of train_dataset"] = _digest_prompts(data) if is_stored else None
+    stored = data if isinstance(data, Dataset) else None
+    settings["rows of train_dataset"] = None if stored is None else len(stored)
+    settings["prompts of train_dataset"] = None if stored is None else _digest_prompts(stored)
     settings["processes"] = trainer.accelerator.num_processes
     # Tuples become lists, as in the checkpoint.
     plain: dict[str, Any] = json.loads(json.dumps(settings, default=str))
