@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 DEFAULT = "steer"
 """The method of a run that sets neither `advantage_shaping` nor `hold_entropy`."""
 
-DEFAULT_WITH_HOLD = "stare"
-"""The method that `hold_entropy` moves, unless `advantage_shaping` names a method with a strength."""
+SURPRISAL = "stare"
+"""The method that `hold_entropy` moves by default, with STARE's operation C2 and a strength of our own."""
 
 CONSTANT_SCHEDULES = ("constant", "constant_with_warmup")
 """Schedules whose learning rate does not depend on the length of the run."""
@@ -74,15 +74,12 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
     def __post_init__(self) -> None:
         notes = self._take_old_names()
         if self.advantage_shaping is None:
-            self.advantage_shaping = DEFAULT if self.hold_entropy is None else DEFAULT_WITH_HOLD
+            self.advantage_shaping = "none" if self.hold_entropy is not None else DEFAULT
         # TRL's checks come later because they look for devices. A misspelt method should be reported before that.
         complaints = self._name_complaints() + self._text_complaints()
         refuse(complaints + single_complaints(self), "SteerGRPOConfig")
+        self._add_actuator()
         methods = {name: find_shaper(name) for name in self.shaping_names}
-        needs_actuator = self.hold_entropy is not None and not any(method.control for method in methods.values())
-        if methods and needs_actuator:
-            self.advantage_shaping = [*methods, DEFAULT_WITH_HOLD]
-            methods[DEFAULT_WITH_HOLD] = find_shaper(DEFAULT_WITH_HOLD)
         refuse(options.value_complaints(methods, self), "SteerGRPOConfig")
         for method in methods.values():
             method.fill_unset(self)
@@ -155,6 +152,17 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
                 )
         return remarks
 
+    def _add_actuator(self) -> None:
+        """Add the method that `hold_entropy` moves, unless a method in use can be moved."""
+        if self.hold_entropy is None:
+            return
+        names = list(self.shaping_names)
+        actuator = SURPRISAL if self.hold_entropy_by in (None, "surprisal") else self.hold_entropy_by
+        is_given = self.hold_entropy_by is not None or not any(find_shaper(name).control for name in names)
+        if is_given and actuator not in names:
+            names.append(actuator)
+        self.advantage_shaping = names if len(names) > 1 else names[0]
+
     def _take_old_names(self) -> list[str]:
         """Give each setting the value under its former name. Return a note about each."""
         notes = []
@@ -181,11 +189,21 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
         if "none" in names and len(names) > 1:
             return [f"advantage_shaping={shaping!r}: 'none' cannot be combined with a method. Leave it out."]
         complaints = []
-        for name in self.shaping_names:
+        actuator = self.hold_entropy_by
+        given = dict.fromkeys(self.shaping_names, "advantage_shaping")
+        if actuator not in (None, "surprisal") and actuator not in given:
+            given[actuator] = "hold_entropy_by"
+        for name, setting in given.items():
             try:
-                find_shaper(name)
+                method = find_shaper(name, setting)
             except ValueError as error:
                 complaints.append(str(error))
+                continue
+            if setting == "hold_entropy_by" and method.control is None:
+                complaints.append(
+                    f"hold_entropy_by={name!r} has no strength that could be moved. Use 'surprisal', 'repo_r', "
+                    "'entropy_change', 'entropy_bonus', or a custom method with a `control`."
+                )
         return complaints
 
     def _text_complaints(self) -> list[str]:

@@ -99,6 +99,27 @@ def test_every_setting_has_a_method_reading_it():
             assert any(name in source[reader] for reader in readers), name
 
 
+@pytest.mark.parametrize(
+    ("methods", "actuator", "names"),
+    [
+        (None, None, ("stare",)),
+        ("none", None, ("stare",)),
+        ("none", "surprisal", ("stare",)),
+        ("f_grpo", None, ("f_grpo", "stare")),
+        (["f_grpo", "opo"], "repo_r", ("f_grpo", "opo", "repo_r")),
+        ("repo_r", None, ("repo_r",)),
+        ("repo_r", "repo_r", ("repo_r",)),
+        (None, "entropic.Entropic", ("entropic.Entropic",)),
+    ],
+)
+def test_what_the_level_moves(methods, actuator, names):
+    held = config(advantage_shaping=methods, hold_entropy=0.5, hold_entropy_by=actuator)
+    assert held.shaping_names == names
+    assert copy.copy(held).shaping_names == names
+    again = config(advantage_shaping=held.advantage_shaping, hold_entropy=0.5, hold_entropy_by=actuator)
+    assert again.shaping_names == names
+
+
 @pytest.mark.parametrize("name", MOVED)
 def test_a_former_setting_names_its_new_place(name):
     method, option = MOVED[name]

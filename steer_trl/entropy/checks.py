@@ -19,8 +19,8 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
     if len(able) != 1:
         complaints.append(
             f"hold_entropy={args.hold_entropy!r} moves the strength of one method, and of those in "
-            f"advantage_shaping={args.advantage_shaping!r} {len(able) or 'none'} can be moved. Use "
-            "advantage_shaping='stare', 'repo_r', 'entropy_change' or 'entropy_bonus', or leave it unset."
+            f"advantage_shaping={args.advantage_shaping!r} {len(able) or 'none'} can be moved. Name "
+            "one of them in hold_entropy_by, and leave the others out."
         )
     return complaints
 

@@ -153,8 +153,7 @@ class ShapingConfig(GRPOConfig):
         None | str | list[str],  # noqa: RUF036  # Transformers' parser reads this order only
         Setting(
             "Name of a method, such as 'steer' or 'stare'; 'none' (exactly GRPO); the import path of a custom method; "
-            "or a list of several. Unset: 'steer', or with hold_entropy 'stare'. hold_entropy adds 'stare' if none of "
-            "them has a strength that it can move."
+            "or a list of several. Unset: 'steer', or with hold_entropy none but the weights of hold_entropy_by."
         ),
     ] = None
     shaping_scope: Annotated[
@@ -173,6 +172,15 @@ class ShapingConfig(GRPOConfig):
             "it go at the end of the run (hold_entropy_until). This moves the strength of a method, which is 0 while "
             "the entropy is above the level. Unset: do not hold the entropy.",
             "(0, inf)",
+        ),
+    ] = None
+    hold_entropy_by: Annotated[
+        str | None,
+        Setting(
+            "What hold_entropy moves, beside the methods: 'surprisal' (weights of surprising tokens: STARE's C2 with "
+            "a strength of ours), 'repo_r', 'entropy_change', 'entropy_bonus', or the import path of a method with a "
+            "strength. Unset: a method of advantage_shaping with a strength, or else 'surprisal'.",
+            needs={"hold_entropy": "(0, inf)"},
         ),
     ] = None
     hold_entropy_unit: Annotated[

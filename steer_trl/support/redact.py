@@ -13,7 +13,15 @@ import torch
 
 # The strings of these settings come from fixed sets, or are names and folders that are not secret.
 _TEXTS = {
-    *("advantage_shaping", "model_license", "loss_type", "scale_rewards", "importance_sampling_level", "vllm_mode"),
+    *(
+        "advantage_shaping",
+        "hold_entropy_by",
+        "model_license",
+        "loss_type",
+        "scale_rewards",
+        "importance_sampling_level",
+        "vllm_mode",
+    ),
     *("multi_objective_aggregation", "pad_to_multiple_of", "cache_implementation", "vllm_importance_sampling_mode"),
     *("vllm_model_impl", "output_dir", "run_name", "project", "report_to", "logging_dir", "log_level"),
     *("log_level_replica", "logging_strategy", "save_strategy", "eval_strategy", "metric_for_best_model", "optim"),

@@ -300,7 +300,7 @@ def test_a_target_out_of_reach_is_counted():
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"advantage_shaping": "none"}, "advantage_shaping='none'"),
+        ({"hold_entropy_by": "opo"}, "hold_entropy_by='opo'"),
         ({"advantage_shaping": ["repo_r", "stare"], "stare_gate": "none"}, "hold_entropy"),
         ({"hold_entropy": -1.0}, r"hold_entropy must be in \(0, inf\)"),
         ({"hold_entropy_final": 0.9}, r"hold_entropy_final must be in \[0, 0.8\], got 0.9"),

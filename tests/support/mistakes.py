@@ -95,7 +95,10 @@ REFUSED = [
     of("clip_cov", **of_method("clip_cov", lower=5.0)),
     of("stare", stare_target_entropy_unit="initial", stare_target_entropy=20.0),
     # The entropy is held.
-    of("none", **HELD),
+    HELD | {"hold_entropy_by": "opo"},
+    HELD | {"hold_entropy_by": "repo"},
+    of("repo_r", **HELD, hold_entropy_by="entropy_change"),
+    {"hold_entropy_by": "repo_r"},
     HELD | of("kl_cov"),
     HELD | {"stare_gate": "batch"},
     of(["repo_r", "entropy_change"], **HELD),

@@ -62,25 +62,28 @@ for _name, _method in SHAPERS.items():
         READERS.setdefault(_setting, []).append(_name)
 
 
-def find_shaper(name: Any) -> type[Shaper]:
-    """Return the method called `name`, or the subclass of [`Shaper`] at the import path `name`."""
+def find_shaper(name: Any, setting: str = "advantage_shaping") -> type[Shaper]:
+    """Return the method called `name`, or the subclass of [`Shaper`] at the import path `name`.
+
+    `setting` is the setting that names it, for errors.
+    """
     if name in SHAPERS:
         return SHAPERS[name]
     if not isinstance(name, str) or not ("." in name or ":" in name):
         known = ", ".join(map(repr, (*SHAPERS, "none")))
         raise InvalidValueError(
-            f"advantage_shaping={name!r} is unknown.{did_you_mean(name, SHAPERS)} Use one of {known}, or the import "
+            f"{setting}={name!r} is unknown.{did_you_mean(name, SHAPERS)} Use one of {known}, or the import "
             "path of a subclass of steer_trl.shaping.Shaper."
         )
     try:
         found = pkgutil.resolve_name(name)
     except (Exception, SystemExit) as error:
         raise InvalidValueError(
-            f"advantage_shaping={name!r} cannot be imported: {why_not_imported(error)}. Put the file where Python "
+            f"{setting}={name!r} cannot be imported: {why_not_imported(error)}. Put the file where Python "
             "finds it, for instance with PYTHONPATH=. before the command."
         ) from error
     if not (isinstance(found, type) and issubclass(found, Shaper)):
-        raise InvalidValueError(f"advantage_shaping={name!r} must be a subclass of steer_trl.shaping.Shaper.")
+        raise InvalidValueError(f"{setting}={name!r} must be a subclass of steer_trl.shaping.Shaper.")
     return found
 
 

@@ -16,7 +16,14 @@ from steer_trl.support.redact import select_public
 from steer_trl.trainer.trl import GRPOTrainer
 
 SETTINGS: tuple[str, ...] = (
-    *("advantage_shaping", "hold_entropy", "hold_entropy_unit", "hold_entropy_until", "hold_entropy_final"),
+    *(
+        "advantage_shaping",
+        "hold_entropy",
+        "hold_entropy_by",
+        "hold_entropy_unit",
+        "hold_entropy_until",
+        "hold_entropy_final",
+    ),
     *("hold_entropy_decay_start", "shaping_scope", "shaping_options", "correct_threshold"),
     *("dynamic_sampling", "dynamic_sampling_factor", "dynamic_sampling_max_attempts", "dynamic_sampling_surplus"),
     *("per_device_train_batch_size", "gradient_accumulation_steps"),
