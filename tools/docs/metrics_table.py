@@ -35,8 +35,10 @@ def keys_of(keys: Iterable[Key]) -> str:
     for (unit, about), members in rows.items():
         names = ", ".join(map(called, members))
         healthy = " ".join(filter(None, map(healthy_by_first_key().get, members)))
-        lines.append(f"| {names} | {unit} | {about} | {escaped(healthy)} | {', '.join(alarms_of(members))} |")
-    return table(("key", "unit", "what, and how it is estimated", "healthy", "alarm"), lines)
+        # A description such as "share of the tokens" names its unit.
+        measured = f"{names} ({unit})" if unit and not about.startswith(unit.partition(" ")[0]) else names
+        lines.append(f"| {measured} | {about} | {escaped(healthy)} | {', '.join(alarms_of(members))} |")
+    return table(("key (unit)", "what, and how it is estimated", "healthy", "alarm"), lines)
 
 
 def healthy_by_first_key() -> dict[Key, str]:
