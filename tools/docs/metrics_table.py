@@ -27,14 +27,17 @@ def tables() -> dict[str, str]:
 
 
 def keys_of(keys: Iterable[Key]) -> str:
-    """Return a table of keys in the order of the report page. Keys with the same unit and description share a row."""
+    """Return a table of keys, family by family. Keys with the same unit and description share a row."""
+    keys = list(keys)
+    families = list(dict.fromkeys(key.name.split("/")[0] for key in keys))
     rows: dict[tuple[str, str], list[Key]] = {}
-    for key in keys:
+    for key in sorted(keys, key=lambda key: families.index(key.name.split("/")[0])):
         rows.setdefault((key.unit, escaped(key.about)), []).append(key)
     lines = []
+    healthy_of = healthy_by_first_key()
     for (unit, about), members in rows.items():
         names = ", ".join(map(called, members))
-        healthy = " ".join(filter(None, map(healthy_by_first_key().get, members)))
+        healthy = " ".join(filter(None, map(healthy_of.get, members)))
         # A description such as "share of the tokens" names its unit.
         measured = f"{names} ({unit})" if unit and not about.startswith(unit.partition(" ")[0]) else names
         lines.append(f"| {measured} | {about} | {escaped(healthy)} | {', '.join(alarms_of(members))} |")
