@@ -128,7 +128,7 @@ docs: $(DOCS)/.installed ## build the documentation's site into site/ and check 
 settings: install ## write the tables of settings and methods into docs/
 	$(RUN) tools/docs/settings_table.py
 
-metrics: install ## write the tables of the log's keys and of the alarms into docs/report.md and docs/healthy.md
+metrics: install ## write the tables of the log's keys and of the alarms into docs/healthy.md
 	$(RUN) tools/docs/metrics_table.py
 
 messages: install ## write all messages to users into tests/messages.txt, to review changes of their wording

@@ -2,7 +2,7 @@
 
     curves(trainer.state.log_history).savefig("curves.png")
 
-In the folder of a saved run, `trainer_state.json` has the same list under the key `log_history`. `docs/report.md`
+In the folder of a saved run, `trainer_state.json` has the same list under the key `log_history`. `docs/healthy.md`
 explains the keys of the log.
 """
 

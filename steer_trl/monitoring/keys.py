@@ -1,7 +1,7 @@
 """The registry of the log's keys, with the unit, estimator, description and report panel of each key.
 
 The keys are listed in `keys.yaml`. A key is named there and in the code that computes it, and
-`tests/monitoring/test_keys.py` compares the two. The registry determines `docs/report.md` (`make metrics`), the
+`tests/monitoring/test_keys.py` compares the two. The registry determines `docs/healthy.md` (`make metrics`), the
 panels of the report with their texts, and the token sums of an optimizer step. This module does not import torch.
 """
 

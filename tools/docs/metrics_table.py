@@ -1,7 +1,7 @@
-"""Writes the tables of the log's keys and of the alarms into `docs/report.md` and `docs/healthy.md`: `make metrics`.
+"""Writes the tables of the log's keys and of the alarms into `docs/healthy.md`: `make metrics`.
 
-The pages are kept in the repository, so that they can be read there and not only on the site. `tests/test_docs.py`
-fails if one is out of date.
+The page is kept in the repository, so that it can be read there and not only on the site. `tests/test_docs.py`
+fails if it is out of date.
 """
 
 import re
@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from steer_trl.monitoring.entropy_rules import ENTROPY_RULES
-from steer_trl.monitoring.keys import KEYS, Key
+from steer_trl.monitoring.keys import KEYS, PANELS, Key
 from steer_trl.monitoring.learning_rules import LEARNING_RULES
 from steer_trl.monitoring.rules import Rule
 
-PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("report.md", "healthy.md")]
+PAGE = Path(__file__).parents[2] / "docs/healthy.md"
 ORIGINS = ("training", "diagnostics")
 BLOCK = re.compile(r"(<!-- (\w+): written by make metrics -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -30,11 +30,31 @@ def keys_of(keys: Iterable[Key]) -> str:
     """Return a table of keys, family by family. Keys with the same unit and description share a row."""
     keys = list(keys)
     families = list(dict.fromkeys(key.name.split("/")[0] for key in keys))
-    rows: dict[tuple[str, ...], list[str]] = {}
+    rows: dict[tuple[str, str], list[Key]] = {}
     for key in sorted(keys, key=lambda key: families.index(key.name.split("/")[0])):
-        rows.setdefault((key.unit, escaped(key.about)), []).append(called(key))
-    texts = [f"| {', '.join(names)} | {' | '.join(said)} |" for said, names in rows.items()]
-    return table(("key", "unit", "what, and how it is estimated"), texts)
+        rows.setdefault((key.unit, escaped(key.about)), []).append(key)
+    lines = []
+    healthy_of = healthy_by_first_key()
+    for (unit, about), members in rows.items():
+        names = ", ".join(map(called, members))
+        healthy = " ".join(filter(None, map(healthy_of.get, members)))
+        # A description such as "share of the tokens" names its unit.
+        measured = f"{names} ({unit})" if unit and not about.startswith(unit.partition(" ")[0]) else names
+        lines.append(f"| {measured} | {about} | {escaped(healthy)} | {', '.join(alarms_of(members))} |")
+    return table(("key (unit)", "what, and how it is estimated", "healthy", "alarm"), lines)
+
+
+def healthy_by_first_key() -> dict[Key, str]:
+    """Return what is healthy in each panel, by the first of its keys that a table has."""
+    firsts = ((panel, next((key for key in panel.keys if key.origin in ORIGINS), None)) for panel in PANELS)
+    return {key: panel.healthy for panel, key in firsts if key is not None}
+
+
+def alarms_of(keys: Iterable[Key]) -> list[str]:
+    """Return the names, in backticks, of the alarms that read one of the keys."""
+    names = [f"`{key.name}`" for key in keys]
+    rules = (*ENTROPY_RULES, *LEARNING_RULES)
+    return [f"`{rule.name}`" for rule in rules if any(name in rule.compared for name in names)]
 
 
 def called(key: Key) -> str:
@@ -72,5 +92,4 @@ def filled(page: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in PAGES:
-        path.write_text(filled(path.read_text()))
+    PAGE.write_text(filled(PAGE.read_text()))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-WIDE = tuple(f"{name}.md" for name in ("methods", "metrics", "settings", "scaling", "recipes"))
+WIDE = tuple(f"{name}.md" for name in ("methods", "healthy", "settings", "recipes"))
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -1,6 +1,6 @@
 """Sums statistics over the trained tokens of all ranks, for an optimizer step or a batch of an evaluation.
 
-Every key, its unit and its estimator are in the registry, `monitoring/keys.py`, and in `docs/report.md`. TRL averages
+Every key, its unit and its estimator are in the registry, `monitoring/keys.py`, and in `docs/healthy.md`. TRL averages
 the values between two log lines, and puts `eval_` before the keys of an evaluation.
 """
 
