@@ -61,7 +61,7 @@ try:
     from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 except ImportError:
     # An earlier version, given by --before.
-    from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer  # type: ignore[no-redef]
+    from steer_trl.tiny import tiny_qwen2, tiny_tokenizer  # type: ignore[no-redef]
 
 COMPLETIONS, VOCABULARY, STEPS, GROUP = 128, 2048, 2, 8
 SIZES = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3, "vocab_size": VOCABULARY}
