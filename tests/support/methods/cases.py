@@ -15,6 +15,7 @@ from support.methods.oracles import entropy_change, mean, steer_exact, trained, 
 
 
 class Case(NamedTuple):
+    needed: dict = {}  # settings of TRL without which it is refused
     neutral: list = []  # settings, each of which leaves it nothing to do
     lively: dict = {}  # settings for a hundred tokens: the papers' shares and bounds are for thousands
     wrong: dict = {}  # values of its settings that are refused
@@ -122,6 +123,21 @@ def entropy_advantage(batch):
     return {place: bonus[place].item() for place in trained(batch)}
 
 
+def differential_smoothing(group, size, gamma=1e-3, gamma_incorrect=0.0):
+    surprisals = [-sum(c.logps.values()) for c in group]
+    factors = [gamma if c.reward > 0 else -gamma_incorrect for c in group]
+    return [c.advantage + x * s for c, x, s in zip(group, factors, surprisals, strict=True)]
+
+
+def js_to_start(batch, beta=0.05):
+    """What it adds: minus beta times the derivative of the paper's f at u."""
+    bonus = {}
+    for i, t in trained(batch):
+        u = math.exp(batch.logps[i, t].item() - batch.ref_logps[i, t].item())
+        bonus[i, t] = -beta * (math.log(u) + 1 - math.log((u + 1) / 2) - 1)
+    return bonus
+
+
 COMPARING = {"scored": 8, "fetched": (0, 5)}  # what compares the probabilities of a group's completions
 CASES = {
     "steer": Case(
@@ -154,6 +170,19 @@ CASES = {
     "dcpo": Case(
         lively={"dcpo_epsilon_low": 1e-3, "dcpo_epsilon_high": 1e-3}, marks=["dcpo/clipped_low", "dcpo/clipped_high"]
     ),
+    "differential_smoothing": Case(
+        **COMPARING,
+        neutral=[{"differential_smoothing_gamma": 0.0}],
+        lively={"differential_smoothing_gamma": 0.1, "differential_smoothing_gamma_incorrect": 0.05},
+        wrong={"differential_smoothing_gamma": [-0.1], "differential_smoothing_gamma_incorrect": ["0"]},
+        oracles=[
+            (differential_smoothing, {}),
+            (
+                partial(differential_smoothing, gamma=0.0, gamma_incorrect=0.2),
+                {"differential_smoothing_gamma": 0.0, "differential_smoothing_gamma_incorrect": 0.2},
+            ),
+        ],
+    ),
     "maxrl": Case(oracles=[(maxrl, {})], fetched=(0, 1), two_valued=True),
     "f_grpo": Case(neutral=[{"f_grpo_gamma": 0.0}], oracles=[(f_grpo, {})], fetched=(0, 1)),
     "pass_at_k": Case(
@@ -168,6 +197,12 @@ CASES = {
         two_valued=True,
     ),
     "edge_grpo": Case(**COMPARING, oracles=[(edge_grpo, {})]),
+    "entrocraft": Case(  # its oracle needs the entropy of a rollout: tests/shaping/methods/test_entrocraft.py
+        lively={"entrocraft_lower": 9.0, "entrocraft_lower_end": 8.0},
+        wrong={"entrocraft_lower": [-0.1], "entrocraft_lower_end": [True], "entrocraft_width": [-1.0]},
+        scored=8,
+        fetched=(0, 1),
+    ),
     "entropy_advantage": Case(neutral=[{"entropy_advantage_alpha": 0.0}], weights=[(entropy_advantage, {})]),
     "entropy_bonus": Case(  # its oracle is TRL's own bonus: tests/trainer/test_entropy_bonus.py
         neutral=[{"entropy_bonus_coef": 0.0}],
@@ -184,6 +219,12 @@ CASES = {
     "fork_tokens": Case(neutral=[{"fork_tokens_fraction": 1.0}], scored=4),
     "grpo_s": Case(**COMPARING, oracles=[(grpo_s, {})], marks=["grpo_s/clipped_low", "grpo_s/clipped_high"]),
     "gtpo": Case(**COMPARING, oracles=[(gtpo, {})]),
+    "js_to_start": Case(
+        needed={"beta": 0.05},
+        lively={"beta": 1.0},
+        wrong={"beta": [0.0]},
+        weights=[(js_to_start, {}), (partial(js_to_start, beta=2.0), {"beta": 2.0})],
+    ),
     "kl_cov": Case(
         neutral=[{"kl_cov_fraction": 0.0}, {"kl_cov_coef": 0.0}],
         lively={"kl_cov_fraction": 0.2},
