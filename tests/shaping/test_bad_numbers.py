@@ -60,7 +60,8 @@ class TestBadNumbers:
         old, (entropies, draws) = -torch.rand(4, 5, generator=g) - 0.3, torch.rand(2, 4, 5, generator=g)
         logps, a = old + 0.05 * torch.randn(4, 5, generator=g), torch.tensor([[1.0], [0.5], [-2.0], [-0.3]])
         given = logps, old, entropies, entropies + 0.1, a, torch.ones(4, 5), 0.2, 0.28, draws
-        return TokenBatch(*given, sensitivities=torch.randn(4, 5, generator=g))
+        phi, ref = torch.randn(2, 4, 5, generator=g)
+        return TokenBatch(*given, sensitivities=phi, ref_logps=old + ref)
 
     @pytest.mark.parametrize("name", batches.IN_THE_LOSS)
     @pytest.mark.parametrize("bad", [-math.inf, math.nan])
