@@ -101,7 +101,8 @@ def run(args: EvalArguments) -> dict[str, Any]:
 def save_temperature(args: EvalArguments, benchmark: str, settings: dict[str, dict[str, Any]]) -> None:
     """Write the best temperatures into the model's folder, and print what was changed."""
     run = {
-        temperature: Evaluation(Path(args.output_dir, name), settings[name]) for temperature, name in args.sweep.items()
+        temperature: Evaluation(Path(args.output_dir, name), settings[name])
+        for temperature, name in args.sweep.items()
     }
     best = find_best_temperatures(run, benchmark)
     folder = Path(args.model_name_or_path)

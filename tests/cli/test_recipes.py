@@ -165,7 +165,9 @@ def test_a_methods_recipe_changes_only_its_settings(path):
     batch = {"per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"}
     rest = {name for name in changed - {"output_dir", "advantage_shaping"} if not name.startswith(tuple(SHAPERS))}
     # Entrocraft's script has a KL penalty, and the divergence takes its coefficient from there.
-    penalty = {"beta", "use_bias_correction_kl"} if own["advantage_shaping"] in ("entrocraft", "js_to_start") else set()
+    penalty = (
+        {"beta", "use_bias_correction_kl"} if own["advantage_shaping"] in ("entrocraft", "js_to_start") else set()
+    )
     allowed = clipping | (trl if own["advantage_shaping"] == "none" else penalty)
     assert rest <= allowed | (batch if path.stem == "steer_released" else set())
     _, args, _ = parse(path)

@@ -102,7 +102,10 @@ class JsOracle(GRPOTrainer):
     def compute_loss(self, model, inputs, **kwargs):
         logps, _, _ = score(self, inputs)
         shaped = [
-            [a - 0.5 * math.log(2 * math.exp(lp - ref) / (math.exp(lp - ref) + 1)) for lp, ref in zip(*rows, strict=True)]
+            [
+                a - 0.5 * math.log(2 * math.exp(lp - ref) / (math.exp(lp - ref) + 1))
+                for lp, ref in zip(*rows, strict=True)
+            ]
             for a, *rows in zip(
                 inputs["advantages"].tolist(), logps, inputs["ref_per_token_logps"].tolist(), strict=True
             )
