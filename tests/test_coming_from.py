@@ -27,8 +27,7 @@ def cells():
     """The cells of each table but those of its first column."""
     for line in PAGE.splitlines():
         if line.startswith("| ") and not line.startswith("|---"):
-            for cell in line.replace("\\|", "").strip("| ").split(" | ")[1:]:
-                yield cell
+            yield from line.replace("\\|", "").strip("| ").split(" | ")[1:]
 
 
 def alternatives(cell):

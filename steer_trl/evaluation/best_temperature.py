@@ -3,8 +3,8 @@
     generation_config.json   temperature, top_p and top_k with which one answer is most often correct
     README.md                a section with this temperature, that for k answers, and how both were chosen
 
-The temperature for k answers is the one with the highest mean pass@k over the problems of a benchmark. k is the largest
-of `frontier.TRIES` that the number of samples allows. Of equally good temperatures, the lowest is taken.
+The temperature for k answers is the one with the highest mean pass@k over the problems of a benchmark. k is the
+largest of `frontier.TRIES` that the number of samples allows. Of equally good temperatures, the lowest is taken.
 """
 
 import json
@@ -103,9 +103,9 @@ def find_folder_complaints(name: str) -> list[str]:
     if not (folder / "config.json").is_file():
         where = "has no config.json" if folder.is_dir() else "is no folder"
         return [
-            f"save_temperature changes files of the model, and model_name_or_path={name!r} {where}. Give the folder of "
-            "a whole model. Of a model on the Hub, hf download MODEL --local-dir FOLDER makes one; an adapter must be "
-            "merged first."
+            f"save_temperature changes files of the model, and model_name_or_path={name!r} {where}. Give the folder "
+            "of a whole model. Of a model on the Hub, hf download MODEL --local-dir FOLDER makes one; an adapter must "
+            "be merged first."
         ]
     try:
         read_generation_config(folder)
@@ -145,8 +145,8 @@ def write_card(folder: Path, best: BestTemperatures) -> str:
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     sentence = best.describe()
     section = (
-        f"{BEGIN}\n## Temperature\n\n{sentence[0].upper()}{sentence[1:]}. Both are with top_p {best.top_p:g} and top_k "
-        f"{best.top_k}. `{GENERATION}` has the one for one answer.\n{END}"
+        f"{BEGIN}\n## Temperature\n\n{sentence[0].upper()}{sentence[1:]}. Both are with top_p {best.top_p:g} and "
+        f"top_k {best.top_k}. `{GENERATION}` has the one for one answer.\n{END}"
     )
     old = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
     is_replaced = old.search(text) is not None

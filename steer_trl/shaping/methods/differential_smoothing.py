@@ -5,15 +5,15 @@ r"""Differential Smoothing (DS-GRPO), arXiv 2511.19942: a correct answer is wort
 
 lq is a token's log-probability under the policy that generated it. The paper shows that a policy gradient narrows the
 distribution of the correct answers only: the likely ones are drawn more often, and each of them is raised by more. So
-the term that widens belongs to correct answers, and one that narrows may be added to the incorrect ones. The term comes
-after the group's scores, so a group whose completions are all correct carries a learning signal. Its size grows with
-the length of the answer, and so does gamma's effect.
+the term that widens belongs to correct answers, and one that narrows may be added to the incorrect ones. The term
+comes after the group's scores, so a group whose completions are all correct carries a learning signal. Its size grows
+with the length of the answer, and so does gamma's effect.
 
-The formula is in two independent third-party accounts of the paper (its equations 4 and 6), which agree. In the paper's
-theory ln q is that of the initial model. In its experiments it is that of the policy that generated the rollout, as
-here. Not verified are the authors' gamma and gamma_n, and whether they divide ln q by the length. The default of gamma
-is ours: 0.15 for an answer of 500 tokens with a surprisal of 0.3 nats each. Their code was not found. Use the method if
-pass@k matters and several correct answers exist for each prompt.
+The formula is in two independent third-party accounts of the paper (its equations 4 and 6), which agree. In the
+paper's theory ln q is that of the initial model. In its experiments it is that of the policy that generated the
+rollout, as here. Not verified are the authors' gamma and gamma_n, and whether they divide ln q by the length. The
+default of gamma is ours: 0.15 for an answer of 500 tokens with a surprisal of 0.3 nats each. Their code was not found.
+Use the method if pass@k matters and several correct answers exist for each prompt.
 """
 
 from dataclasses import dataclass

@@ -12,15 +12,14 @@ different advantages, the sign of their sum counts.
 This is Algorithm 1 with equation 5, read in the text of the paper. The authors' code (lblaoke/entrocraft) departs from
 it in two ways. Outside the band its advantages are the rewards, 1 or -1, without a baseline, so a group that is all
 correct or all incorrect carries a signal there. And it does not divide by |S|: dropped completions count in the mean.
-The defaults are those of its reference script for Qwen3-4B-Base, which also has a KL penalty of 0.001. In the long runs
-of the paper the band falls to 0.1 and 0.2. Its levels are nats of that model: another one needs its own, for instance
-90 % of its entropy at the start. Use Entrocraft if the entropy should follow a line without any weights.
+The defaults are those of its reference script for Qwen3-4B-Base, which also has a KL penalty of 0.001. In the long
+runs of the paper the band falls to 0.1 and 0.2. Its levels are nats of that model, and another one needs its own:
+`rollout_entropy` in the first steps of a run is a guide. Use Entrocraft if the entropy should follow a line without any weights.
 """
 
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 

@@ -1,26 +1,26 @@
-r"""The Jensen-Shannon divergence from the reference model instead of TRL's KL penalty, after arXiv 2509.07430 (DPH-RL).
+r"""The Jensen-Shannon divergence from the initial model instead of TRL's KL penalty, after arXiv 2509.07430.
 
     A_hat_it = A_it - beta ln(2 u / (u + 1)),   u = pi(y_it) / pi_ref(y_it),   without TRL's KL penalty
 
-The paper measures the distance from the initial model by E_ref[f(u)], with f(u) = u ln u - (u + 1) ln((u + 1) / 2). This
-is twice the Jensen-Shannon divergence. Its gradient over the next token is
+The paper measures the distance from the initial model by E_ref[f(u)], with f(u) = u ln u - (u + 1) ln((u + 1) / 2).
+This is twice the Jensen-Shannon divergence. Its gradient over the next token is
 
-    grad E_ref[f(u)] = E_ref[f'(u) grad u] = E_pi[f'(u) grad ln pi],   f'(u) = ln(2 u / (u + 1)),   as grad u = u grad ln pi
+    grad E_ref[f(u)] = E_ref[f'(u) grad u] = E_pi[f'(u) grad ln pi],   f'(u) = ln(2 u / (u + 1))
 
-so subtracting beta f'(u) from the advantage of each token that the policy samples adds beta times this gradient to that
-of the loss, as far as the loss does not clip the token. A token that the reference prefers gains ln(1 + 1 / u) - ln 2,
-and one that the policy prefers loses at most ln 2.
+because grad u = u grad ln pi. So subtracting beta f'(u) from the advantage of each token that the policy samples adds
+beta times this gradient to that of the loss, as far as the loss does not clip the token. A token that the reference
+prefers gains ln(1 + 1 / u) - ln 2, and one that the policy prefers loses at most ln 2.
 
-**This is not all of DPH-RL.** The authors (seamoke/DPH-RL) let the initial model answer all problems beforehand, and
+This is not all of DPH-RL. The authors (seamoke/DPH-RL) let the initial model answer all problems beforehand. They
 compute the divergence on its stored correct answers to the problems that it nearly always solves, which are then not
 trained on by rewards. Nothing here draws from the initial model: the divergence is over the next token along the
 policy's own completions, of all problems, and an answer that the policy has stopped writing is not rehearsed. The
 authors' coefficient for this generator is 0.05 to 0.2, on their stored answers. In their code, `js` is another
 estimate, whose second half counts in one micro-batch in ten.
 
-The paper's other divergence, the forward KL with f(u) = -ln u, needs no method: in expectation, the gradient of TRL's own
-penalty with `use_bias_correction_kl=False` is that of the forward KL, because 1 - 1 / u = f'(u) + 1, and a constant
-does not matter. With TRL's default, `True`, it is that of the reverse KL.
+The paper's other divergence, the forward KL with f(u) = -ln u, needs no method: in expectation, the gradient of TRL's
+own penalty with `use_bias_correction_kl=False` is that of the forward KL, because 1 - 1 / u = f'(u) + 1, and a
+constant does not matter. With TRL's default, `True`, it is that of the reverse KL.
 
 The coefficient is TRL's `beta`, which makes TRL load the reference model. The logged loss is without the divergence.
 Use the method if a model forgets in training what it could do before.
