@@ -208,7 +208,7 @@ LINES = [
     evaluate(model_name_or_path="wordless"),
     evaluate(output_dir="problems.txt"),
     evaluate(save_temperature="problems"),
-    evaluate(model_name_or_path="some/model", temperatures=["0.5", "1"], save_temperature="problem"),
+    evaluate(temperatures=["0.5", "1"], save_temperature="problem"),
     # Recipes, listed.
     ["recipes", "psrr"],
     ["recipes", "lora"],
