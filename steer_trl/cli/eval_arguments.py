@@ -11,12 +11,13 @@ from steer_trl.cli.rewards import MATH, load_rewards
 from steer_trl.data.instructions import PAPERS_WORDING
 from steer_trl.data.loader import argument_complaints
 from steer_trl.evaluation.backends import has_vllm
-from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, find_sources
+from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, find_names, find_sources
+from steer_trl.evaluation.best_temperature import find_folder_complaints
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.evaluation.sampling import Sampling, load_samplings
 from steer_trl.options.base import list_option, option
 from steer_trl.rewards import MathReward
-from steer_trl.support.validation import check_choice, check_interval, refuse
+from steer_trl.support.validation import check_choice, check_interval, did_you_mean, refuse
 
 BATCH_SIZES = {"transformers": 32, "vllm": 4096}
 OF_VLLM = ("tensor_parallel_size", "max_model_length", "gpu_memory_utilization")
@@ -68,6 +69,11 @@ class EvalArguments:
     tensor_parallel_size: int = option(1, "GPUs that vLLM splits the model over.")
     gpu_memory_utilization: float = option(0.9, "Share of a GPU's memory that vLLM takes.")
     max_model_length: int | None = option(None, "Prompt and completion, tokens, for vLLM.")
+    save_temperature: str | None = option(
+        None,
+        "Name of a benchmark. Write the temperature that is best for one answer to its problems into the model's "
+        "generation_config.json, and with that for several answers into its card. Only with temperatures.",
+    )
     overwrite: bool = option(False, "Start over in a folder that contains an evaluation.")
 
     def __post_init__(self) -> None:
@@ -98,7 +104,24 @@ class EvalArguments:
             complaints += check_ignored(self, ("temperature", "top_p", "top_k"), "samplings")
         if self.judge != MATH:
             complaints += check_ignored(self, ("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
+        if self.save_temperature is not None:
+            complaints += self._find_temperature_complaints()
         refuse(complaints + self._find_lost_files(), "steer-trl eval")
+
+    def _find_temperature_complaints(self) -> list[str]:
+        """Return complaints if the best temperature cannot be chosen, or not be written into the model."""
+        complaints = find_folder_complaints(self.model_name_or_path)
+        if len(self.sweep) < 2:
+            complaints.append(
+                "save_temperature needs a sweep of two or more temperatures. Add --temperatures .25 .5 .75 1 1.25."
+            )
+        names = find_names(self.benchmarks)
+        if self.save_temperature not in names:
+            complaints.append(
+                f"save_temperature must be the name of one of the benchmarks, {', '.join(map(repr, names))}, got "
+                f"{self.save_temperature!r}.{did_you_mean(self.save_temperature, names)}"
+            )
+        return complaints
 
     def _find_lost_files(self) -> list[str]:
         """Return complaints about benchmarks whose files the evaluation would overwrite."""
@@ -135,6 +158,12 @@ class EvalArguments:
         if self.samplings:
             return load_samplings(self.samplings, max_tokens=self.max_tokens, seed=self.seed)
         return {"": Sampling(self.temperature, self.top_p, self.top_k, self.max_tokens, self.seed)}
+
+    @cached_property
+    def sweep(self) -> dict[float, str]:
+        """Maps each temperature of a sweep to the name of its sampling, the lowest first."""
+        drawn = [(one.temperature, name) for name, one in self.ways_to_draw.items() if not one.is_greedy]
+        return dict(sorted((temperature, name) for temperature, name in drawn if name.startswith("t")))
 
     def load_judge(self) -> Any:
         """Return the reward that decides whether a completion is correct."""

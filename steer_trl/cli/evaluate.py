@@ -21,6 +21,8 @@ from steer_trl.cli.rewards import MATH
 from steer_trl.data.sources import BENCHMARKS
 from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator
 from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, limit_greedy_samples, load_benchmarks
+from steer_trl.evaluation.best_temperature import find_best_temperatures, write_card, write_generation_config
+from steer_trl.evaluation.folders import Evaluation
 from steer_trl.evaluation.loop import evaluate
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.summary import summarize, table
@@ -89,9 +91,24 @@ def run(args: EvalArguments) -> dict[str, Any]:
             path = records.write_summary(summaries[name])
             heading = f"{name}\n" if name else ""
             print(f"\n{heading}{table(summaries[name])}\n\nWrote {path}")  # noqa: T201
+    if args.save_temperature is not None and state.is_main_process:
+        save_temperature(args, args.save_temperature, {name: found["settings"] for name, found in summaries.items()})
     if state.num_processes > 1:
         leave_group()
     return summaries.get("", summaries)
+
+
+def save_temperature(args: EvalArguments, benchmark: str, settings: dict[str, dict[str, Any]]) -> None:
+    """Write the best temperatures into the model's folder, and print what was changed."""
+    run = {
+        temperature: Evaluation(Path(args.output_dir, name), settings[name])
+        for temperature, name in args.sweep.items()
+    }
+    best = find_best_temperatures(run, benchmark)
+    folder = Path(args.model_name_or_path)
+    sentence = best.describe()
+    lines = [f"{sentence[0].upper()}{sentence[1:]}.", write_generation_config(folder, best), write_card(folder, best)]
+    print("\n".join(["", *lines]))  # noqa: T201
 
 
 def _make_generator(args: EvalArguments) -> TransformersGenerator | VLLMGenerator:

@@ -132,6 +132,11 @@ def find_sources(specifications: Sequence[str]) -> list[str]:
     return [match["source"] for one in specifications if (match := SPECIFICATION.fullmatch(one))]
 
 
+def find_names(specifications: Sequence[str]) -> list[str]:
+    """Return the names of the benchmarks in the specifications that are well-formed."""
+    return [_parse(one)[0] for one in specifications if SPECIFICATION.fullmatch(one)]
+
+
 def ids_as_texts(ids: Iterable[Any]) -> list[str]:
     """Return the ids of problems as strings, or an empty list if an id is repeated or missing."""
     found = list(ids)

@@ -10,6 +10,7 @@ from steer_trl.shaping.compose import (
     measure_all,
     reads_rollouts,
     reads_sensitivities,
+    replaces_kl,
     shape_batch,
     shape_rollout,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "measure_all",
     "reads_rollouts",
     "reads_sensitivities",
+    "replaces_kl",
     "shape_batch",
     "shape_rollout",
 ]

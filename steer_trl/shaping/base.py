@@ -106,6 +106,12 @@ class Shaper(HasOptions, Generic[Config]):
     - `"draws"`, `"sensitivities"`: fields of a [`TokenBatch`]. `"sensitivities"` cost a second pass of the LM head
     """
 
+    replaces_kl: ClassVar[bool] = False
+    """Whether the method takes the place of TRL's KL penalty, which is then left out of the loss.
+
+    The `ref_logps` of a [`TokenBatch`] are set if `beta` is not 0.
+    """
+
     per_token: ClassVar[bool] = True
     """Whether tokens of one completion can get different advantages."""
 
@@ -123,6 +129,9 @@ class Shaper(HasOptions, Generic[Config]):
     strength: float = 0.0
     """The strength of the method, which `hold_entropy` adjusts between rollouts. A positive strength raises the
     entropy, a negative one lowers it, and 0 has no effect."""
+
+    progress: float = 0.0
+    """The share of the run that was done when the current rollout was generated, in [0, 1]."""
 
     def __init__(self, args: Config) -> None:
         self.args = args

@@ -39,6 +39,8 @@ class TokenBatch:
             ratio, for a loss with one ratio per completion. The default is `logps - old_logps` for each token.
         sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): the exact Phi of each token
             ([`~steer_trl.functional.entropy_sensitivity`]), set only if a method's `reads` names them.
+        ref_logps (`torch.Tensor` of shape `[B, T]`, *optional*): log-probabilities under the reference model, nats.
+            Set if TRL's `beta` is not 0.
         is_first_step (`bool`): whether the policy was not updated since the rollout. `logps` and `old_logps` then
             differ only by rounding.
     """
@@ -54,6 +56,7 @@ class TokenBatch:
     draws: Float[Tensor, "B T"] | None = None
     log_ratio: Float[Tensor, "B 1"] | Float[Tensor, "B T"] | None = None
     sensitivities: Float[Tensor, "B T"] | None = None
+    ref_logps: Float[Tensor, "B T"] | None = None
     is_first_step: bool = False
 
     @property

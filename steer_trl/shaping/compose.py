@@ -78,6 +78,11 @@ def reads_sensitivities(shapers: Shapers) -> bool:
     return any("sensitivities" in shaper.reads for shaper in shapers.values())
 
 
+def replaces_kl(shapers: Shapers) -> bool:
+    """Return whether an active method takes the place of TRL's KL penalty."""
+    return any(shaper.replaces_kl and shaper.active for shaper in shapers.values())
+
+
 def measure_all(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Any]:
     """Return the statistics of each active method that acts in the loss, by the method's name.
 

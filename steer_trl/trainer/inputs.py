@@ -102,5 +102,6 @@ def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draw
         draws=draw_uniform(trainer.args.seed, part, rows, logps.size(1)) if draws else None,
         log_ratio=log_ratio,
         sensitivities=sensitivities,
+        ref_logps=inputs.get("ref_per_token_logps"),
         is_first_step=trainer.model.training and micro_batches_done(trainer) % steps_per_rollout(trainer) < of_step,
     )

@@ -228,10 +228,12 @@ class RolloutShaping:
 
     def _update_controllers(self, entropy: float) -> None:
         """Pass a new rollout's mean entropy, in nats per token, to the methods and then to `hold_entropy`."""
+        progress = self._generated.progress()
         for shaper in self._shapers.values():
+            shaper.progress = progress
             shaper.on_rollout(entropy)
         if self._hold is not None:
-            self._hold.on_rollout(entropy, self._generated.progress())
+            self._hold.on_rollout(entropy, progress)
 
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:

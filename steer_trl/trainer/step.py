@@ -10,6 +10,7 @@ computed right after it, unless they were already computed for the whole rollout
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,7 @@ from steer_trl.shaping import (
     find_entropy_coef,
     measure_all,
     reads_sensitivities,
+    replaces_kl,
     shape_batch,
 )
 from steer_trl.shaping.order_statistics import all_ranks, this_process
@@ -42,6 +44,7 @@ from steer_trl.trainer.trl import (
     micro_batches_of_step,
     set_entropy_bonus,
     steps_per_rollout,
+    without_kl_penalty,
 )
 
 
@@ -100,7 +103,10 @@ class OptimizerStep:
             self._is_in_loss = True
             self._inputs = copy
             try:
-                with intercept(trainer, _get_per_token_logps_and_entropies=self._read_pass):
+                with (
+                    intercept(trainer, _get_per_token_logps_and_entropies=self._read_pass),
+                    without_kl_penalty(trainer) if replaces_kl(self._shapers) else nullcontext(),
+                ):
                     loss = compute_loss(copy)
             finally:
                 self._is_in_loss = False

@@ -233,6 +233,17 @@ def set_entropy_bonus(trainer: GRPOTrainer, coefficient: float) -> None:
     trainer._entropy_bonus_enabled = coefficient != 0
 
 
+@contextmanager
+def without_kl_penalty(trainer: GRPOTrainer) -> Iterator[None]:
+    """Leave TRL's KL penalty out of a loss that is computed inside."""
+    beta = trainer.beta
+    trainer.beta = 0.0
+    try:
+        yield
+    finally:
+        trainer.beta = beta
+
+
 # The log, whose entries TRL averages.
 
 

@@ -165,7 +165,11 @@ def test_a_methods_recipe_changes_only_its_settings(path):
     batch = {"per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"}
     own_options = {"output_dir", "advantage_shaping", "shaping_options"}
     rest = {name for name in changed - own_options if not name.startswith(tuple(SHAPERS))}
-    allowed = clipping | (trl if own["advantage_shaping"] == "none" else set())
+    # Entrocraft's script has a KL penalty, and the divergence takes its coefficient from there.
+    penalty = (
+        {"beta", "use_bias_correction_kl"} if own["advantage_shaping"] in ("entrocraft", "js_to_start") else set()
+    )
+    allowed = clipping | (trl if own["advantage_shaping"] == "none" else penalty)
     assert rest <= allowed | (batch if path.stem == "steer_released" else set())
     assert own.get("shaping_options", {}).keys() <= {own["advantage_shaping"]}
     _, args, _ = parse(path)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from support import processes
 from support.processes import TWO_PROCESSES
+from support.runs import CHARACTERS, save_tiny_model
 
 SCRIPT = Path(__file__).parent / "fixed_rollout.py"
 
@@ -17,6 +18,8 @@ def run_cases(tmp_path_factory):
     def train(cases, engine=None, **options):
         folder = tmp_path_factory.mktemp("cases")
         (folder / "cases.json").write_text(json.dumps(cases))
+        if any(case["fields"].get("beta") for case in cases):
+            save_tiny_model(folder / "reference", CHARACTERS)
         processes.run(SCRIPT, "cases.json", "out.json", engine=engine, folder=folder, **options)
         return json.loads((folder / "out.json").read_text())
 

@@ -155,8 +155,12 @@ def run(case):
     settings |= {"loss_type": "dapo", "shuffle_dataset": False}
     variant = case.get("variant", "plain")
     same = Dataset.from_dict({"prompt": ["1+1="] * 64})
+    model = tiny_qwen2(tokenizer, use_cache=False)
+    if case["fields"].get("beta"):
+        # TRL reads the reference model from where the model's configuration says. Its weights are the same.
+        model.config._name_or_path = "reference"
     trainer = Recording(
-        model=tiny_qwen2(tokenizer, use_cache=False),
+        model=model,
         reward_funcs=reward(variant, case.get("two_valued")),
         args=SteerGRPOConfig(**settings | case["fields"]),
         train_dataset=numbered(case.get("prompts", 64)) if variant == "by_prompt" else same,

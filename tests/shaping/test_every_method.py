@@ -1,7 +1,7 @@
 """What holds of every method, whatever it does; `cases.py` has a row for each."""
 
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -22,10 +22,10 @@ from support.methods.batches import (
 )
 from support.methods.cases import CASES
 from support.methods.oracles import expected_advantages
+from support.runs import of_method
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from steer_trl import shaping
-from steer_trl.options.moved import MOVED
 from steer_trl.shaping import SHAPERS, TokenBatch
 from steer_trl.shaping.order_statistics import this_process
 
@@ -88,11 +88,8 @@ def test_an_own_loss_refuses_ignored_settings(name, setting):
 
 @pytest.mark.parametrize(("name", "field", "value"), WRONG)
 def test_settings_out_of_range_are_refused_by_name(name, field, value):
-    if field in MOVED:
-        method, field = MOVED[field]
-        wrong = {"shaping_options": {method: {field: value}}}
-    else:
-        wrong = {field: value}
+    is_option = field in {option.name for option in fields(SHAPERS[name].options_class)}
+    wrong = of_method(name, **{field: value}) if is_option else {field: value}
     with pytest.raises(ValueError, match=rf"\b{field}\b"):
         config(name, **wrong)
 

@@ -207,6 +207,8 @@ LINES = [
     evaluate(model_name_or_path="base"),
     evaluate(model_name_or_path="wordless"),
     evaluate(output_dir="problems.txt"),
+    evaluate(save_temperature="problems"),
+    evaluate(temperatures=["0.5", "1"], save_temperature="problem"),
     # Recipes, listed.
     ["recipes", "psrr"],
     ["recipes", "lora"],

@@ -74,6 +74,9 @@ REFUSED = [
     {"entropy_target": 0.5},
     # Unknown methods and import paths.
     of("opoo"),
+    of("js_to_start"),
+    of("js_to_start", beta=0.05, sync_ref_model=True),
+    of("entrocraft", **of_method("entrocraft", lower=-0.1)),
     of("no_such_module:Method"),
     of("steer_trl.shaping.methods.opo:Missing"),
     of("math:sqrt"),

@@ -46,7 +46,7 @@ def run(train):
     return train_on
 
 
-METHODS = {name: {"advantage_shaping": name} for name in SHAPERS} | {"stare": OPEN_STARE}
+METHODS = {name: {"advantage_shaping": name} | CASES[name].needed for name in SHAPERS} | {"stare": OPEN_STARE}
 METHODS["pass_at_k"] |= CASES["pass_at_k"].lively
 
 

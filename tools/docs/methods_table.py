@@ -39,7 +39,10 @@ def table() -> str:
 
 def _properties(name: str, method: type[Shaper]) -> Iterator[tuple[str, str]]:
     """Yield the title of each row that a method belongs in, and a text to print after its name."""
-    args = SteerGRPOConfig(output_dir="unused", use_cpu=True, bf16=False, report_to="none", advantage_shaping=name)
+    # A method in the place of TRL's KL penalty needs its coefficient.
+    beta = 0.05 if method.replaces_kl else 0.0
+    options = {"use_cpu": True, "bf16": False, "report_to": "none", "beta": beta}
+    args = SteerGRPOConfig(output_dir="unused", advantage_shaping=name, **options)
     for step in sorted({step for question, step in STEPS.items() if method.overrides(question)}):
         yield step, ""
     if method.overrides(*ROLLOUT_HOOKS):

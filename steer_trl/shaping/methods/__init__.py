@@ -10,13 +10,16 @@ from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.methods.covariance import ClipCov, KlCov
 from steer_trl.shaping.methods.dcpo import Dcpo
+from steer_trl.shaping.methods.differential_smoothing import DifferentialSmoothing
 from steer_trl.shaping.methods.difficulty import FGrpo, MaxRL, PassAtK
 from steer_trl.shaping.methods.edge_grpo import EdgeGrpo
+from steer_trl.shaping.methods.entrocraft import Entrocraft
 from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantage
 from steer_trl.shaping.methods.entropy_bonus import EntropyBonus
 from steer_trl.shaping.methods.entropy_change import EntropyChange
 from steer_trl.shaping.methods.fork_tokens import ForkTokens
 from steer_trl.shaping.methods.gtpo import GrpoS, Gtpo
+from steer_trl.shaping.methods.js_to_start import JsToStart
 from steer_trl.shaping.methods.opo import Opo
 from steer_trl.shaping.methods.ppl_position import Position, Ppl
 from steer_trl.shaping.methods.repo_r import RepoR
@@ -33,16 +36,19 @@ SHAPERS: dict[str, type[Shaper]] = {
     "repo_r": RepoR,
     "clip_cov": ClipCov,
     "dcpo": Dcpo,
+    "differential_smoothing": DifferentialSmoothing,
     "maxrl": MaxRL,
     "f_grpo": FGrpo,
     "pass_at_k": PassAtK,
     "edge_grpo": EdgeGrpo,
+    "entrocraft": Entrocraft,
     "entropy_advantage": EntropyAdvantage,
     "entropy_bonus": EntropyBonus,
     "entropy_change": EntropyChange,
     "fork_tokens": ForkTokens,
     "grpo_s": GrpoS,
     "gtpo": Gtpo,
+    "js_to_start": JsToStart,
     "kl_cov": KlCov,
     "opo": Opo,
     "position": Position,

@@ -11,6 +11,7 @@ from steer_trl import SteerGRPOConfig, shaping
 from steer_trl.shaping import SHAPERS, Rollout, TokenBatch
 from steer_trl.shaping.base import BATCH_HOOKS, ROLLOUT_HOOKS
 from steer_trl.shaping.order_statistics import this_process
+from support.methods.cases import CASES
 from support.methods.oracles import mean, trained
 from support.runs import ON_CPU
 
@@ -19,6 +20,8 @@ EXACT = {"shaping_scope": "micro_batch"}  # a near tie decides as it does in a s
 
 
 def config(*names, **options):
+    for name in names:
+        options = (CASES[name].needed if name in CASES else {}) | options
     return SteerGRPOConfig(output_dir="unused", advantage_shaping=list(names), **ON_CPU | options)
 
 
@@ -76,7 +79,8 @@ def random_batch(seed):
     mask = (uniforms[1] < 0.7) & some[:, 1:]
     numbers = old * torch.exp(noise / 2), old, 3 * uniforms[2], 3 * uniforms[3], given_advantages, mask.long()
     phi = 0.3 * torch.randn(shape, generator=g)
-    return TokenBatch(*numbers, 0.2, 0.28, uniforms[4], sensitivities=phi)
+    ref = old + torch.randn(shape, generator=g)
+    return TokenBatch(*numbers, 0.2, 0.28, uniforms[4], sensitivities=phi, ref_logps=ref)
 
 
 def random_rollout(seed, outcomes=(0.0, 1.0), missing=0.0, empty=False):

@@ -16,6 +16,7 @@ from support.runs import of_method
 
 
 class Case(NamedTuple):
+    needed: dict = {}  # settings of TRL without which it is refused
     neutral: list = []  # settings, each of which leaves it nothing to do
     lively: dict = {}  # settings for a hundred tokens: the papers' shares and bounds are for thousands
     wrong: dict = {}  # values of its settings that are refused
@@ -123,6 +124,21 @@ def entropy_advantage(batch):
     return {place: bonus[place].item() for place in trained(batch)}
 
 
+def differential_smoothing(group, size, gamma=1e-3, gamma_incorrect=0.0):
+    surprisals = [-sum(c.logps.values()) for c in group]
+    factors = [gamma if c.reward > 0 else -gamma_incorrect for c in group]
+    return [c.advantage + x * s for c, x, s in zip(group, factors, surprisals, strict=True)]
+
+
+def js_to_start(batch, beta=0.05):
+    """What it adds: minus beta times the derivative of the paper's f at u."""
+    bonus = {}
+    for i, t in trained(batch):
+        u = math.exp(batch.logps[i, t].item() - batch.ref_logps[i, t].item())
+        bonus[i, t] = -beta * (math.log(u) + 1 - math.log((u + 1) / 2) - 1)
+    return bonus
+
+
 COMPARING = {"scored": 8, "fetched": (0, 5)}  # what compares the probabilities of a group's completions
 CASES = {
     "steer": Case(
@@ -143,18 +159,31 @@ CASES = {
         neutral=[of_method("repo_r", zeta=0.0)],
         lively=of_method("repo_r", zeta=0.5),
         weights=[(repo_r, {}), (partial(repo_r, zeta=-1.0), of_method("repo_r", zeta=-1.0))],
-        wrong={"repo_r_zeta": [-1.1, "0.1"]},
+        wrong={"zeta": [-1.1, "0.1"]},
     ),
     "clip_cov": Case(
         neutral=[of_method("clip_cov", fraction=0.0)],
         lively=of_method("clip_cov", fraction=0.2, lower=-9.0, upper=9.0),
-        wrong={"clip_cov_fraction": [-1e-4], "clip_cov_lower": [5.0], "clip_cov_upper": [1.0]},
+        wrong={"fraction": [-1e-4], "lower": [5.0], "upper": [1.0]},
         scored=4,
         marks=["clip_cov/dropped"],
     ),
     "dcpo": Case(
         lively=of_method("dcpo", epsilon_low=1e-3, epsilon_high=1e-3),
         marks=["dcpo/clipped_low", "dcpo/clipped_high"],
+    ),
+    "differential_smoothing": Case(
+        **COMPARING,
+        neutral=[of_method("differential_smoothing", gamma=0.0)],
+        lively=of_method("differential_smoothing", gamma=0.1, gamma_incorrect=0.05),
+        wrong={"gamma": [-0.1], "gamma_incorrect": ["0"]},
+        oracles=[
+            (differential_smoothing, {}),
+            (
+                partial(differential_smoothing, gamma=0.0, gamma_incorrect=0.2),
+                of_method("differential_smoothing", gamma=0.0, gamma_incorrect=0.2),
+            ),
+        ],
     ),
     "maxrl": Case(oracles=[(maxrl, {})], fetched=(0, 1), two_valued=True),
     "f_grpo": Case(neutral=[of_method("f_grpo", gamma=0.0)], oracles=[(f_grpo, {})], fetched=(0, 1)),
@@ -170,11 +199,17 @@ CASES = {
         two_valued=True,
     ),
     "edge_grpo": Case(**COMPARING, oracles=[(edge_grpo, {})]),
+    "entrocraft": Case(  # its oracle needs the entropy of a rollout: tests/shaping/methods/test_entrocraft.py
+        lively=of_method("entrocraft", lower=9.0, lower_end=8.0),
+        wrong={"lower": [-0.1], "lower_end": [True], "width": [-1.0]},
+        scored=8,
+        fetched=(0, 1),
+    ),
     "entropy_advantage": Case(neutral=[of_method("entropy_advantage", alpha=0.0)], weights=[(entropy_advantage, {})]),
     "entropy_bonus": Case(  # its oracle is TRL's own bonus: tests/trainer/test_entropy_bonus.py
         neutral=[of_method("entropy_bonus", coef=0.0)],
         lively=of_method("entropy_bonus", coef=0.2),
-        wrong={"entropy_bonus_coef": [0.21]},
+        wrong={"coef": [0.21]},
         even=True,
     ),
     "entropy_change": Case(
@@ -189,6 +224,12 @@ CASES = {
     "fork_tokens": Case(neutral=[of_method("fork_tokens", fraction=1.0)], scored=4),
     "grpo_s": Case(**COMPARING, oracles=[(grpo_s, {})], marks=["grpo_s/clipped_low", "grpo_s/clipped_high"]),
     "gtpo": Case(**COMPARING, oracles=[(gtpo, {})]),
+    "js_to_start": Case(
+        needed={"beta": 0.05},
+        lively={"beta": 1.0},
+        wrong={"beta": [0.0]},
+        weights=[(js_to_start, {}), (partial(js_to_start, beta=2.0), {"beta": 2.0})],
+    ),
     "kl_cov": Case(
         neutral=[of_method("kl_cov", fraction=0.0), of_method("kl_cov", coef=0.0)],
         lively=of_method("kl_cov", fraction=0.2),
@@ -210,7 +251,7 @@ CASES = {
         oracles=[(unlikelihood, {})],
     ),
     "w_reinforce": Case(
-        wrong={"w_reinforce_positive": [True], "correct_threshold": ["0", None]},
+        wrong={"positive": [True], "correct_threshold": ["0", None]},
         oracles=[(w_reinforce, {})],
         fetched=(0, 1),
     ),
