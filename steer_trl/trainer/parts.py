@@ -113,14 +113,19 @@ class Shaping:
             self.rollouts.correctness.remark_ignored()
         if args.terminal_log != "dict":
             show_lines(trainer, with_dictionary=args.terminal_log == "both")
-        # The path of the target must be known before a checkpoint is loaded.
-        parts: list[TrainerCallback] = [] if self.hold is None else [HeldRun(trainer, self.hold, self.generated)]
-        parts += [self.checkpoints, self.tripwire, self.generated, StepMeans(trainer)]
+        parts = self.callbacks_of_training()
         parts += [RunLog(self.cards.describe)] if args.run_log else []
         parts += [self.alarms, UpdateWatch(trainer, self.alarms)] if args.alarms else []
         for part in parts:
             trainer.add_callback(part)
         args.seal()
+
+    def callbacks_of_training(self) -> list[TrainerCallback]:
+        """Return the callbacks that the training depends on, in their order. Those that only report are left out."""
+        trainer = self._trainer
+        # The path of the target must be known before a checkpoint is loaded.
+        parts: list[TrainerCallback] = [] if self.hold is None else [HeldRun(trainer, self.hold, self.generated)]
+        return [*parts, self.checkpoints, self.tripwire, self.generated, StepMeans(trainer)]
 
     def finish_rollout(
         self, build: Callable[[list[dict[str, Any]]], dict[str, Any]], inputs: list[dict[str, Any]]

@@ -1,0 +1,176 @@
+"""A twin of a trainer, whose training stops right before its first update.
+
+The twin is an object of the trainer's class with the same model, data, rewards and engine, and with its own copies of
+all that a training run writes to: the attributes of the trainer, TRL's logs, Accelerate's state, the configuration and
+the parts of this package. So nothing of the trainer has to be put back, except what is shared with the twin:
+
+    the random states, the gradients, the modes of the model's modules, and what Accelerate writes into the model
+
+The twin runs the real training loop. Callbacks of the user are left out, because they may write files or begin a run
+of a tracker. `output_dir` is a temporary folder.
+"""
+
+import copy
+import gc
+import tempfile
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import MethodType
+from typing import Any, NoReturn
+
+from accelerate.state import GradientState
+from torch import nn
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState
+from transformers.trainer_callback import CallbackHandler
+
+from steer_trl.support.exceptions import CannotContinueError
+from steer_trl.support.randomness import keep_every_random_state
+from steer_trl.trainer.parts import Shaping
+
+SILENT = {"report_to": [], "push_to_hub": False, "eval_on_start": False, "alarms": False, "run_log": False}
+SILENT |= {"log_tokens": 0}
+"""The settings of a twin with which it writes and reports nothing."""
+
+
+class UpdateReached(Exception):
+    """Raised to leave the training loop right before the first update of the model."""
+
+
+class StopBeforeUpdate(TrainerCallback):
+    """Calls `read` right before the first update, and leaves the training loop."""
+
+    def __init__(self, read: Callable[[], None]) -> None:
+        self._read = read
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **given: Any) -> None:
+        """Replace the step of DeepSpeed's engine, which Accelerate calls at the end of a backward pass."""
+        accelerator = given["accelerator"] if "accelerator" in given else None
+        engine = getattr(accelerator, "deepspeed_engine_wrapped", None)
+        if engine is not None:
+            engine.engine.step = self._stop
+
+    def on_pre_optimizer_step(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Leave the training loop. The gradients are complete, and clipped."""
+        self._stop()
+
+    def _stop(self, *_: Any, **__: Any) -> NoReturn:
+        self._read()
+        raise UpdateReached
+
+
+@contextmanager
+def lend_twin(trainer: Any, callbacks: list[TrainerCallback]) -> Iterator[Any]:
+    """Yield a twin of `trainer` with these `callbacks`, and put back afterwards what it shares with the trainer.
+
+    Raises `CannotContinueError` if the trainer has been trained with FSDP, which cannot be undone.
+    """
+    gradient_state = GradientState()
+    shared = dict(vars(gradient_state))
+    references = list(gradient_state.dataloader_references)
+    with (
+        tempfile.TemporaryDirectory(prefix="steer_trl_dry_run_") as folder,
+        keep_every_random_state(trainer.accelerator.device),
+        keep_model(trainer.model),
+        keep_optimizer(trainer.optimizer),
+    ):
+        twin = make_twin(trainer, folder, callbacks)
+        try:
+            yield twin
+        finally:
+            twin.accelerator.free_memory()
+            vars(gradient_state).update(shared)
+            gradient_state.dataloader_references[:] = references
+            # DistributedDataParallel removes its hooks from the parameters when it is deleted.
+            vars(twin).clear()
+            del twin
+            gc.collect()
+
+
+def make_twin(trainer: Any, folder: str, callbacks: list[TrainerCallback]) -> Any:
+    """Return a twin of `trainer` that writes to `folder` if at all."""
+    twin = object.__new__(type(trainer))
+    vars(twin).update({name: copy_containers(value) for name, value in vars(trainer).items()})
+    for name, value in vars(trainer).items():
+        if isinstance(value, MethodType) and value.__self__ is trainer:
+            vars(twin)[name] = MethodType(value.__func__, twin)
+    twin.accelerator = copy_accelerator(trainer.accelerator)
+    twin.args = copy.copy(trainer.args)
+    settings = {name: value for name, value in SILENT.items() if hasattr(twin.args, name)}
+    vars(twin.args).update(settings | {"output_dir": folder})
+    twin.log_completions = False
+    twin.control = TrainerControl()
+    twin.callback_handler = CallbackHandler([], twin.model, twin.processing_class, None, None)
+    if "shaping" in vars(trainer):
+        twin.shaping = Shaping(twin, twin.args, twin.model, None, None)
+        callbacks = [*twin.shaping.callbacks_of_training(), *callbacks]
+    for callback in callbacks:
+        twin.callback_handler.add_callback(callback)
+    return twin
+
+
+def copy_accelerator(accelerator: Any) -> Any:
+    """Return an accelerator of the same engine with its own lists of prepared objects and its own gradient scaler."""
+    copied = copy.copy(accelerator)
+    vars(copied).update({name: copy_containers(value) for name, value in vars(accelerator).items()})
+    copied.scaler = copy.deepcopy(accelerator.scaler)
+    return copied
+
+
+def copy_containers(value: Any) -> Any:
+    """Return `value` with copies of the lists, dictionaries, sets and queues in it. Their other members are shared."""
+    if type(value) in (list, deque):
+        copied = copy.copy(value)
+        for place, member in enumerate(value):
+            copied[place] = copy_containers(member)
+        return copied
+    if type(value) in (dict, defaultdict):
+        copied = copy.copy(value)
+        copied.update({key: copy_containers(member) for key, member in value.items()})
+        return copied
+    return copy.copy(value) if type(value) is set else value
+
+
+@contextmanager
+def keep_model(model: nn.Module) -> Iterator[None]:
+    """Restore the modes and the attributes of `model`, and remove the gradients, at the end of the `with` block."""
+    modes = {module: module.training for module in model.modules()}
+    attributes = dict(vars(model))
+    try:
+        yield
+    finally:
+        for parameter in model.parameters():
+            parameter.grad = None
+        # Accelerate wraps `forward` of a model in mixed precision, and would wrap it once more.
+        vars(model).clear()
+        vars(model).update(attributes)
+        for module, mode in modes.items():
+            module.training = mode
+
+
+@contextmanager
+def keep_optimizer(optimizer: Any) -> Iterator[None]:
+    """Restore the settings of the groups of an `optimizer` that the user has made, at the end of the `with` block."""
+    groups = [] if optimizer is None else optimizer.param_groups
+    settings = [dict(group) for group in groups]
+    try:
+        yield
+    finally:
+        for group, before in zip(groups, settings, strict=True):
+            group.clear()
+            group.update(before)
+
+
+def train_to_update(twin: Any) -> None:
+    """Train the `twin` up to its first update. Raises `CannotContinueError` if its run ends before that."""
+    with suppress(UpdateReached):
+        # Only the training loop reaches an update.
+        twin.train()
+        raise CannotContinueError(
+            "The run ends before its first update, so there is nothing to try. Give train_dataset more rows, or raise "
+            "max_steps or num_train_epochs."
+        )
+
+
+Twin = Trainer
+"""The type of a twin: that of its trainer."""
