@@ -46,8 +46,8 @@ class Shaping:
     They are made before TRL's constructor runs, because it calls hooks that need them.
 
     `shapers` maps the names in `advantage_shaping` to the methods. `hold` is the controller of `hold_entropy`, which
-    sets the strength of one method, or `None`. `was_finished` states whether the run was already finished when `train`
-    was last called.
+    sets the strength of one method, or `None`. `facts` are what alarms read beside the log. `was_finished` states
+    whether the run was already finished when `train` was last called.
     """
 
     def __init__(
@@ -81,7 +81,8 @@ class Shaping:
         self.step = OptimizerStep(
             *(trainer, self.shapers, self.hold, self.rollouts, self.tokens, self.tripwire, self.passes, is_compiled)
         )
-        self.alarms = Alarms(Watch(facts=self._find_facts(args)))
+        self.facts = self._find_facts(args)
+        self.alarms = Alarms(Watch(facts=self.facts))
         self.sampled = SampledAsScored(trainer, self.alarms)
         self.cards = ModelCards(trainer, self.shapers, benchmarks, self.tags)
         self.benchmarks = BenchmarkRuns(trainer, benchmarks, beside_rewards=eval_dataset is not None)

@@ -14,19 +14,21 @@ import copy
 import gc
 import tempfile
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import MethodType
 from typing import Any, NoReturn
 
 from accelerate.state import GradientState
 from torch import nn
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState
+from transformers import DefaultFlowCallback, TrainerCallback, TrainerControl, TrainerState
 from transformers.trainer_callback import CallbackHandler
 
 from steer_trl.support.exceptions import CannotContinueError
 from steer_trl.support.randomness import keep_every_random_state
+from steer_trl.trainer.dry_run.reading import Reading
 from steer_trl.trainer.parts import Shaping
+from steer_trl.trainer.trl import intercept
 
 SILENT = {"report_to": [], "push_to_hub": False, "eval_on_start": False, "alarms": False, "run_log": False}
 SILENT |= {"log_tokens": 0}
@@ -38,33 +40,31 @@ class UpdateReached(Exception):
 
 
 class StopBeforeUpdate(TrainerCallback):
-    """Calls `read` right before the first update, and leaves the training loop."""
+    """Tells a [`Reading`] of the `twin` when the step begins and ends, and leaves the training loop at its end."""
 
-    def __init__(self, read: Callable[[], None]) -> None:
-        self._read = read
+    def __init__(self, twin: Any, reading: Reading) -> None:
+        self._twin = twin
+        self._reading = reading
 
-    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **given: Any) -> None:
-        """Replace the step of DeepSpeed's engine, which Accelerate calls at the end of a backward pass."""
-        accelerator = given["accelerator"] if "accelerator" in given else None
-        engine = getattr(accelerator, "deepspeed_engine_wrapped", None)
-        if engine is not None:
-            engine.engine.step = self._stop
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Begin to read. Replace the step of DeepSpeed's engine, which Accelerate calls in the last backward pass."""
+        wrapped = getattr(self._twin.accelerator, "deepspeed_engine_wrapped", None)
+        if wrapped is not None:
+            wrapped.engine.step = self._stop
+        self._reading.begin()
 
     def on_pre_optimizer_step(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Leave the training loop. The gradients are complete, and clipped."""
         self._stop()
 
     def _stop(self, *_: Any, **__: Any) -> NoReturn:
-        self._read()
+        self._reading.finish()
         raise UpdateReached
 
 
 @contextmanager
-def lend_twin(trainer: Any, callbacks: list[TrainerCallback]) -> Iterator[Any]:
-    """Yield a twin of `trainer` with these `callbacks`, and put back afterwards what it shares with the trainer.
-
-    Raises `CannotContinueError` if the trainer has been trained with FSDP, which cannot be undone.
-    """
+def lend_twin(trainer: Any) -> Iterator[Any]:
+    """Yield a twin of `trainer`, and put back afterwards what it shares with the trainer."""
     gradient_state = GradientState()
     shared = dict(vars(gradient_state))
     references = list(gradient_state.dataloader_references)
@@ -74,7 +74,7 @@ def lend_twin(trainer: Any, callbacks: list[TrainerCallback]) -> Iterator[Any]:
         keep_model(trainer.model),
         keep_optimizer(trainer.optimizer),
     ):
-        twin = make_twin(trainer, folder, callbacks)
+        twin = make_twin(trainer, folder)
         try:
             yield twin
         finally:
@@ -87,7 +87,7 @@ def lend_twin(trainer: Any, callbacks: list[TrainerCallback]) -> Iterator[Any]:
             gc.collect()
 
 
-def make_twin(trainer: Any, folder: str, callbacks: list[TrainerCallback]) -> Any:
+def make_twin(trainer: Any, folder: str) -> Any:
     """Return a twin of `trainer` that writes to `folder` if at all."""
     twin = object.__new__(type(trainer))
     vars(twin).update({name: copy_containers(value) for name, value in vars(trainer).items()})
@@ -100,12 +100,11 @@ def make_twin(trainer: Any, folder: str, callbacks: list[TrainerCallback]) -> An
     vars(twin.args).update(settings | {"output_dir": folder})
     twin.log_completions = False
     twin.control = TrainerControl()
-    twin.callback_handler = CallbackHandler([], twin.model, twin.processing_class, None, None)
+    twin.callback_handler = CallbackHandler([DefaultFlowCallback()], twin.model, twin.processing_class, None, None)
     if "shaping" in vars(trainer):
         twin.shaping = Shaping(twin, twin.args, twin.model, None, None)
-        callbacks = [*twin.shaping.callbacks_of_training(), *callbacks]
-    for callback in callbacks:
-        twin.callback_handler.add_callback(callback)
+        for callback in twin.shaping.callbacks_of_training():
+            twin.callback_handler.add_callback(callback)
     return twin
 
 
@@ -161,16 +160,15 @@ def keep_optimizer(optimizer: Any) -> Iterator[None]:
             group.update(before)
 
 
-def train_to_update(twin: Any) -> None:
+def read_first_step(twin: Any) -> Reading:
     """Train the `twin` up to its first update. Raises `CannotContinueError` if its run ends before that."""
-    with suppress(UpdateReached):
-        # Only the training loop reaches an update.
+    reading = Reading(twin)
+    twin.callback_handler.add_callback(StopBeforeUpdate(twin, reading))
+    hooks: dict[str, Any] = {"_generate": reading.read_completions, "_calculate_rewards": reading.read_rewards}
+    with suppress(UpdateReached), intercept(twin, **hooks):
         twin.train()
         raise CannotContinueError(
             "The run ends before its first update, so there is nothing to try. Give train_dataset more rows, or raise "
             "max_steps or num_train_epochs."
         )
-
-
-Twin = Trainer
-"""The type of a twin: that of its trainer."""
+    return reading
