@@ -18,6 +18,7 @@ from transformers import ProcessorMixin
 from steer_trl.entropy.start import first_rollouts
 from steer_trl.monitoring import key_names
 from steer_trl.monitoring.learning_rules import IS_TRUNCATED
+from steer_trl.monitoring.sampling_log import FirstStep
 from steer_trl.monitoring.sampling_warnings import truncation
 from steer_trl.monitoring.watch import Watch
 from steer_trl.rewards.answers import after_thought, text_of
@@ -62,6 +63,8 @@ class Reading:
         self.tokens_of_step = 0
         self.unjudged: set[str] = set()
         self._began = time.perf_counter()
+        # Another class of trainer does not measure itself whether the sampling policy is the scored one.
+        self._passes: FirstStep | None = None
         self._texts: list[str] = []
         self._thoughts: list[bool] = []
         self._is_cut: list[bool] = []
@@ -73,6 +76,8 @@ class Reading:
         device = self._twin.accelerator.device
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
+        if "shaping" not in vars(self._twin):
+            self._passes = FirstStep(self._twin.model, self._twin.args)
         self._began = time.perf_counter()
         clip = self._twin.accelerator.clip_grad_norm_
 
@@ -114,6 +119,11 @@ class Reading:
         self.seconds[name] += time.perf_counter() - began
         return outcome
 
+    def end(self) -> None:
+        """Stop to read the model's passes."""
+        if self._passes is not None:
+            self._passes.end()
+
     # Right before the update.
 
     def finish(self) -> None:
@@ -146,6 +156,7 @@ class Reading:
         twin.log({} if self.grad_norm is None else {key_names.GRAD_NORM: self.grad_norm})
         entry = dict(twin.state.log_history[-1])
         watch = Watch(rules=())
+        entry |= {} if self._passes is None else self._passes.take(entry)
         watch.read_entry(1, {key_names.LOSS: math.nan} | entry)
         self.numbers |= watch.state_dict().get("numbers", {})
         if self.grad_norm is not None:

@@ -15,7 +15,7 @@ import gc
 import tempfile
 from collections import defaultdict, deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import MethodType
 from typing import Any, NoReturn
 
@@ -165,10 +165,14 @@ def read_first_step(twin: Any) -> Reading:
     reading = Reading(twin)
     twin.callback_handler.add_callback(StopBeforeUpdate(twin, reading))
     hooks: dict[str, Any] = {"_generate": reading.read_completions, "_calculate_rewards": reading.read_rewards}
-    with suppress(UpdateReached), intercept(twin, **hooks):
-        twin.train()
-        raise CannotContinueError(
-            "The run ends before its first update, so there is nothing to try. Give train_dataset more rows, or raise "
-            "max_steps or num_train_epochs."
-        )
-    return reading
+    try:
+        with intercept(twin, **hooks):
+            twin.train()
+    except UpdateReached:
+        return reading
+    finally:
+        reading.end()
+    raise CannotContinueError(
+        "The run ends before its first update, so there is nothing to try. Give train_dataset more rows, or raise "
+        "max_steps or num_train_epochs."
+    )
