@@ -40,7 +40,7 @@ SETTINGS = {
     "stream": {"stream": True},
     "files": {"log_completions": True, "log_tokens": 1, "save_strategy": "steps", "save_steps": 2},
 }
-TIMES = ("time", "runtime", "per_second")
+TIMES = ("step_time", "runtime", "per_second")
 
 
 class Recorder:
@@ -79,18 +79,23 @@ def make(make_trainer):
     return of
 
 
+def without_times(value):
+    """Return nested dictionaries and lists without the measured seconds."""
+    if isinstance(value, dict):
+        return {key: without_times(x) for key, x in value.items() if not any(word in str(key) for word in TIMES)}
+    return [without_times(x) for x in value] if isinstance(value, list) else value
+
+
 def traces(trainer):
     """All that a training leaves: prompts in their order, log, states, and the numbers that are drawn next."""
-    log = [{key: x for key, x in entry.items() if not any(word in key for word in TIMES)} for entry in
-           trainer.state.log_history]
     optimizer = [value for state in trainer.optimizer.state_dict()["state"].values() for value in state.values()]
     shaping = getattr(trainer, "shaping", None)
     parts = {} if shaping is None else {name: part.state_dict() for name, part in shaping.checkpoints._parts.items()}
     return {
         "prompts": trainer.reward_funcs[0].prompts,
-        "log": str(log),
+        "log": str(without_times(trainer.state.log_history)),
         "optimizer": [float(value.double().sum()) for value in optimizer if isinstance(value, torch.Tensor)],
-        "parts": str(parts),
+        "parts": str(without_times(parts)),
         "position": (trainer._step, trainer.state.global_step, trainer.lr_scheduler.state_dict()["last_epoch"]),
         "random": (random.random(), np.random.rand(), torch.rand(()).item()),  # noqa: NPY002
     }
@@ -100,6 +105,7 @@ def traces(trainer):
 def test_the_training_is_that_without_it(make, tmp_path, name, capsys):
     without = make(SETTINGS[name])
     without.train()
+    expected = traces(without)
     with_it = make(SETTINGS[name])
     before = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     dry_run(with_it)
@@ -110,7 +116,7 @@ def test_the_training_is_that_without_it(make, tmp_path, name, capsys):
     with_it.reward_funcs[0].prompts.clear()
     with_it.train()
     assert same_parameters(without, with_it)
-    expected, actual = traces(without), traces(with_it)
+    actual = traces(with_it)
     for key, value in expected.items():
         assert actual[key] == value, key
 
@@ -118,9 +124,10 @@ def test_the_training_is_that_without_it(make, tmp_path, name, capsys):
 def test_a_training_after_another_and_a_dry_run(make):
     """A second call of `train` begins anew, with the optimizer and the model of the first."""
     settings = {"advantage_shaping": "steer", "max_steps": 2}
-    without, with_it = make(settings), make(settings)
+    without = make(settings)
     without.train()
     without.train()
+    with_it = make(settings)
     with_it.train()
     with_it.dry_run()
     with_it.train()
@@ -139,13 +146,14 @@ def test_the_trainer_is_left_as_it_was(make):
     assert modes == [module.training for module in trainer.model.modules()]
 
 
-def test_a_failure_leaves_the_trainer_as_it_was(make, make_trainer):
+def test_a_failure_leaves_the_trainer_as_it_was(make):
     def fail(**_):
         raise OSError("the judge is away")
 
     settings = {"advantage_shaping": "stare"}
-    without, with_it = make(settings), make(settings)
+    without = make(settings)
     without.train()
+    with_it = make(settings)
     reward = with_it.reward_funcs[0]
     with_it.reward_funcs[0] = fail
     with pytest.raises(OSError, match="the judge is away"):
@@ -268,15 +276,17 @@ def teach(tokenizer, texts):
 def taught():
     """Models that were trained with the chat template and without it, and their tokenizer."""
     tokenizer = tiny_tokenizer("0123456789+=assitntuer")
-    seen = [tokenizer.apply_chat_template([*chat, {"role": "assistant", "content": "1"}], tokenize=False)
-            for chat in CHAT]
-    plain = [f"{chat[0]['content']}1<eos>" for chat in CHAT]
+    answers = [f"{place % 7}{'5' * (place % 3)}" for place in range(len(CHAT))]
+    seen = [
+        tokenizer.apply_chat_template([*chat, {"role": "assistant", "content": answer}], tokenize=False)
+        for chat, answer in zip(CHAT, answers, strict=True)
+    ]
+    plain = [f"{chat[0]['content']}{answer}<eos>" for chat, answer in zip(CHAT, answers, strict=True)]
     return tokenizer, {"seen": teach(tokenizer, seen), "plain": teach(tokenizer, plain)}
 
 
 SIZES = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "learning_rate": 1e-4, "max_steps": 24}
 MANY = {"per_device_train_batch_size": 128, "num_generations": 8, "max_completion_length": 10, "rollout": None}
-STARE = {"advantage_shaping": "stare", "stare_target_entropy": 3.0}
 WEAK = {"advantage_shaping": "steer", "steer_lambda_min": 0.9999}
 BROKEN = {
     "unscored": {"reward": some(None)},
@@ -286,7 +296,7 @@ BROKEN = {
     "no_advantage": {"reward": by_prompt},
     "dead_groups": {"reward": one_group_differs, "num_generations": 2, "per_device_train_batch_size": 24},
     "idle": {"class": SteerGRPOTrainer} | WEAK,
-    "no_gradient by a method": {"class": SteerGRPOTrainer, "advantage_shaping": "w_reinforce", "correct_threshold": 9.0},
+    "no_gradient by a method": {"class": SteerGRPOTrainer, "advantage_shaping": "f_grpo", "correct_threshold": 9.0},
     "no_gradient by frozen weights": {"model": frozen},
     "no_entropy": {"model": certain, "mask_truncated_completions": True},
     "hold_too_short": {"class": SteerGRPOTrainer, "advantage_shaping": "stare", "hold_entropy": 0.7, "max_steps": 2},
@@ -307,9 +317,10 @@ BROKEN = {
 }
 SOUND = {
     "TRL's trainer": {},
-    "STARE, with held entropy": {"class": SteerGRPOTrainer, "hold_entropy": 0.7, "max_steps": 64} | STARE,
+    "STARE, with held entropy": {"class": SteerGRPOTrainer, "hold_entropy": 0.7, "max_steps": 64}
+    | {"advantage_shaping": "stare"},
     "STEER, resampling": {"class": SteerGRPOTrainer, "advantage_shaping": "steer", "dynamic_sampling": "resample"},
-    "clipping by covariance": {"class": SteerGRPOTrainer, "advantage_shaping": "clip_cov", "num_iterations": 2},
+    "a method that acts on moved tokens": {"class": SteerGRPOTrainer, "advantage_shaping": "dcpo", "num_iterations": 2},
     "chat": {"taught": "seen"},
     "a judge and a format": {"reward": [format_reward, lambda **given: format_reward(**given)]},
 }
