@@ -1,7 +1,12 @@
 """Faces for trainers other than `SteerGRPOTrainer`: the alarms in a run, and what one rollout shows before it."""
 
+from typing import TYPE_CHECKING
+
 from steer_trl.monitoring.any_trainer import AlarmsCallback
 from steer_trl.support.system import import_lazily
+
+if TYPE_CHECKING:
+    from steer_trl.trainer.dry_run import dry_run
 
 __all__ = ["AlarmsCallback", "dry_run"]
 

@@ -53,7 +53,7 @@ class Recorder:
 
     def __call__(self, prompts, completions, **_):
         self.prompts.append(list(prompts))
-        draws = [random.random(), np.random.rand(), torch.rand(()).item()]  # noqa: NPY002
+        draws = [random.random(), np.random.rand(), torch.rand(()).item()]
         return [text.count("1") + 0.1 * text.count("3") + 1e-3 * sum(draws) for text in completions]
 
 
@@ -72,7 +72,7 @@ def make(make_trainer):
         if fields.pop("stream", False):
             arguments["train_dataset"] = IterableDataset.from_generator(rows_of, gen_kwargs={"dataset": sums()})
         random.seed(0)
-        np.random.seed(0)  # noqa: NPY002
+        np.random.seed(0)
         torch.manual_seed(0)
         return make_trainer(cls, trainer_arguments=arguments, **fields)
 
@@ -97,7 +97,7 @@ def traces(trainer):
         "optimizer": [float(value.double().sum()) for value in optimizer if isinstance(value, torch.Tensor)],
         "parts": str(without_times(parts)),
         "position": (trainer._step, trainer.state.global_step, trainer.lr_scheduler.state_dict()["last_epoch"]),
-        "random": (random.random(), np.random.rand(), torch.rand(()).item()),  # noqa: NPY002
+        "random": (random.random(), np.random.rand(), torch.rand(()).item()),
     }
 
 
@@ -140,7 +140,9 @@ def test_the_trainer_is_left_as_it_was(make):
     weights = [parameter.clone() for parameter in trainer.model.parameters()]
     modes = [module.training for module in trainer.model.modules()]
     trainer.dry_run()
-    assert all(vars(trainer)[name] is value for name, value in before.items()) and vars(trainer).keys() == before.keys()
+    assert (
+        all(vars(trainer)[name] is value for name, value in before.items()) and vars(trainer).keys() == before.keys()
+    )
     assert all(torch.equal(one, other) for one, other in zip(weights, trainer.model.parameters(), strict=True))
     assert all(parameter.grad is None for parameter in trainer.model.parameters())
     assert modes == [module.training for module in trainer.model.modules()]
@@ -219,6 +221,10 @@ def one_group_differs(completion_ids, **_):
 
 def accuracy_reward(completion_ids, **_):
     return [0.0] * len(completion_ids)
+
+
+def is_right(completion_ids, **_):
+    return [float(ids[0] % 2) for ids in completion_ids]
 
 
 def format_reward(completion_ids, **_):
@@ -320,9 +326,13 @@ SOUND = {
     "STARE, with held entropy": {"class": SteerGRPOTrainer, "hold_entropy": 0.7, "max_steps": 64}
     | {"advantage_shaping": "stare"},
     "STEER, resampling": {"class": SteerGRPOTrainer, "advantage_shaping": "steer", "dynamic_sampling": "resample"},
-    "a method that acts on moved tokens": {"class": SteerGRPOTrainer, "advantage_shaping": "dcpo", "num_iterations": 2},
+    "a method that acts on moved tokens": {
+        "class": SteerGRPOTrainer,
+        "advantage_shaping": "dcpo",
+        "num_iterations": 2,
+    },
     "chat": {"taught": "seen"},
-    "a judge and a format": {"reward": [format_reward, lambda **given: format_reward(**given)]},
+    "a judge and a format": {"reward": [is_right, format_reward]},
 }
 
 

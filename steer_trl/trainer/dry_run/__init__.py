@@ -1,9 +1,9 @@
 """A dry run: what a run would be, known after one rollout and one gradient, before anything is updated.
 
-    twin.py       a twin of the trainer runs the real training up to its first update
-    reading.py    completions, rewards, speeds and TRL's log of that step
-    rules.py      the rules of the alarms and some more, which give each row its mark
-    table.py      the result, and its table
+twin.py       a twin of the trainer runs the real training up to its first update
+reading.py    completions, rewards, speeds and TRL's log of that step
+rules.py      the rules of the alarms and some more, which give each row its mark
+table.py      the result, and its table
 """
 
 from typing import Any

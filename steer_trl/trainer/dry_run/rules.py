@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from steer_trl.monitoring.rules import Numbers, Rule, RuleReading, read_key
+from steer_trl.monitoring.rules import Numbers, Rule, read_key
 from steer_trl.monitoring.watch import RULES
 from steer_trl.trainer.dry_run.names import (
     EMPTY,
@@ -141,7 +141,7 @@ BY_NAME: Mapping[str, Rule] = {rule.name: rule for rule in (*RULES, *DRY_RULES)}
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict of a rule: the `mark`, the rule's name, and its title and text; the text is empty unless it is bad."""
+    """The verdict of a rule: the `mark`, the rule's name and title, and its text, which is empty unless it is bad."""
 
     mark: str
     rule: str = ""

@@ -102,7 +102,7 @@ def describe_reward(twin: Any, reading: Reading) -> str:
     parts = [f"{name} {mean:.3g}" for name, mean in zip(twin.reward_func_names, means, strict=True)]
     text = ", ".join(parts)
     if reading.correct is None:
-        return f"{text}; correct_reward names none as correct"
+        return f"{text}; no function decides what is correct (correct_reward)"
     share = reading.correct.nanmean().item()
     return f"{text}; correct (above {reading.threshold:g}): {_percent(share)}"
 
@@ -112,12 +112,12 @@ def describe_groups(twin: Any, reading: Reading) -> str:
     log = reading.numbers
     groups = len(reading.rewards) // twin.num_generations
     alike = log.get(key_names.FRAC_REWARD_ZERO_STD, math.nan)
-    text = f"{_percent(1 - alike)} of {groups} groups have a signal"
+    text = f"{_percent(1 - alike)} of {groups} have a signal"
     attempts = log.get("dynamic_sampling/attempts")
     if attempts is None:
         return text
     after = 1 - log.get("dynamic_sampling/uninformative", math.nan)
-    return f"{text}; {_percent(after)} after replacement, attempts: {attempts:.0f}"
+    return f"{text}, {_percent(after)} of those trained on; attempts: {attempts:.0f}"
 
 
 def describe_methods(twin: Any, reading: Reading) -> str:
@@ -129,8 +129,8 @@ def describe_methods(twin: Any, reading: Reading) -> str:
     change = log.get(key_names.RELATIVE_CHANGE)
     parts += [f"changes the advantages by {_percent(change)}"] if change is not None else []
     left = log.get(key_names.ROLLOUT_ADVANTAGE_LEFT)
-    parts += [f"leaves {_percent(left)} of the tokens one"] if left is not None else []
-    parts += [f"gradient norm {reading.grad_norm:.3g}"] if reading.grad_norm is not None else []
+    parts += [f"leaves {_percent(left)} of them"] if left is not None else []
+    parts += [f"gradient {reading.grad_norm:.3g}"] if reading.grad_norm is not None else []
     return ", ".join(parts)
 
 
@@ -160,25 +160,22 @@ def describe_sampler(twin: Any, reading: Reading) -> str | None:
 def describe_endings(twin: Any, reading: Reading) -> str:
     """Describe how completions end."""
     log = reading.numbers
-    shares = {"cut": key_names.CLIPPED_RATIO, "empty": EMPTY, "in a thought": UNFINISHED}
+    shares = {"cut": key_names.CLIPPED_RATIO, "empty": EMPTY, "unfinished thought": UNFINISHED}
     shares["no answer read"] = key_names.UNANSWERED
     return ", ".join(f"{name} {_percent(log[key])}" for name, key in shares.items() if key in log)
 
 
 def describe_lengths(twin: Any, reading: Reading) -> str:
     """Describe the tokens of prompts and completions."""
-    positions = getattr(twin.model.config.get_text_config(), "max_position_embeddings", None)
-    of = f"; {positions:,} positions" if isinstance(positions, int) else ""
-    return (
-        f"prompts {_quantiles(reading.prompt_lengths)}, completions {_quantiles(reading.completion_lengths)} of "
-        f"{twin.args.max_completion_length:,} (median/95 %/longest){of}"
-    )
+    longest = f"{twin.args.max_completion_length:,}"
+    prompts = _quantiles(reading.prompt_lengths)
+    return f"median/95 %/longest: prompts {prompts}, completions {_quantiles(reading.completion_lengths)} of {longest}"
 
 
 def describe_template(twin: Any, reading: Reading) -> str | None:
     """Describe how much the chat template surprises the model."""
     value = reading.numbers.get(TEMPLATE)
-    return None if value is None else f"surprisal of its opening {value:.2f} times that of a uniform choice"
+    return None if value is None else f"its opening surprises {value:.2f} times as much as a uniform choice"
 
 
 def describe_values(twin: Any, reading: Reading) -> str | None:
@@ -194,10 +191,10 @@ def describe_positions(twin: Any, reading: Reading) -> str | None:
     counts = reading.positions
     if not counts:
         return None
-    text = f"{counts['trl']:.2f} a token with TRL's padded pass"
+    text = f"{counts['trl']:.2f} a token with TRL's pass"
     if "ours" not in counts:
         return f"{text}; the padding stays"
-    return f"{text}, {counts['ours']:.2f} without padding; prompts shared by {_percent(counts['shared'])} of the rows"
+    return f"{text}, {counts['ours']:.2f} without padding; {_percent(counts['shared'])} share prompts"
 
 
 def describe_speed(twin: Any, reading: Reading) -> str:
@@ -215,7 +212,7 @@ def describe_run(twin: Any, reading: Reading) -> str:
     tokens = reading.rollouts * sum(reading.completion_lengths)
     rate = reading.numbers.get(LEARNING)
     text = f"{twin.state.max_steps:,} steps, about {tokens:,} tokens, at most {tqdm.format_interval(seconds)}"
-    return text if rate is None else f"{text}; rate up to {_percent(rate)}"
+    return text if rate is None or rate >= 1 else f"{text}; rate up to {_percent(rate)}"
 
 
 def describe_memory(twin: Any, reading: Reading) -> str | None:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from transformers import ProcessorMixin
 from trl.data_utils import is_conversational
 from trl.models.utils import disable_gradient_checkpointing
 
@@ -21,8 +20,7 @@ from steer_trl.trainer.trl import forward, tokenizer_of
 
 def count_opening(trainer: Any, prompt: Any) -> int:
     """Return the number of tokens with which the chat template opens an answer to `prompt`; 0 without a template."""
-    is_text = not isinstance(trainer.processing_class, ProcessorMixin)
-    if not is_text or not is_conversational({"prompt": prompt}) or prompt[-1].get("role") == "assistant":
+    if prompt[-1].get("role") == "assistant":
         return 0
     settings = getattr(trainer, "chat_template_kwargs", None) or {}
     tokenizer = tokenizer_of(trainer)
@@ -38,8 +36,10 @@ def count_opening(trainer: Any, prompt: Any) -> int:
 def measure_template(trainer: Any, prompt: Any, ids: Sequence[int]) -> float | None:
     """Return the value of this module for a `prompt` with these token `ids`; `None` without a template.
 
-    All ranks must call this function together.
+    Collective, if prompts are conversations.
     """
+    if not is_conversational({"prompt": prompt}):
+        return None
     device = trainer.accelerator.device
     opening = count_opening(trainer, prompt)
     row = torch.tensor([list(ids)], device=device)
