@@ -3,9 +3,9 @@
     accelerate launch ... fixed_rollout.py CASES.json OUT.json
 
 `CASES.json` holds a list of cases: `fields` of the configuration, `steps` to train, `variant` of the completions,
-`two_valued` rewards, `lora`, a `dry_run` before the training, and `out_of_memory`, the diagnostics that fail on rank 1.
-`OUT.json` gets, for each, the weight and the final advantage of every token by completion, the losses, the rows of rank
-0's micro-batches, and the change of the parameters.
+`two_valued` rewards, `lora`, a `dry_run` before the training, and `out_of_memory`, the diagnostics that fail on rank
+1. `OUT.json` gets, for each, the weight and the final advantage of every token by completion, the losses, the rows of
+rank 0's micro-batches, and the change of the parameters.
 """
 
 import itertools

@@ -302,7 +302,7 @@ BROKEN = {
     "no_advantage": {"reward": by_prompt},
     "dead_groups": {"reward": one_group_differs, "num_generations": 2, "per_device_train_batch_size": 24},
     "idle": {"class": SteerGRPOTrainer} | WEAK,
-    "no_gradient by a method": {"class": SteerGRPOTrainer, "advantage_shaping": "f_grpo", "correct_threshold": 9.0},
+    "no_gradient by a method": {"class": SteerGRPOTrainer, "advantage_shaping": "f_grpo"},
     "no_gradient by frozen weights": {"model": frozen},
     "no_entropy": {"model": certain, "mask_truncated_completions": True},
     "hold_too_short": {"class": SteerGRPOTrainer, "advantage_shaping": "stare", "hold_entropy": 0.7, "max_steps": 2},

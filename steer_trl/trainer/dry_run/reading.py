@@ -265,7 +265,7 @@ class Reading:
                 del self.positions["ours"], self.positions["shared"]
 
     def _choose_examples(self, answers: list[Any]) -> list[str]:
-        """Return completions that a reward cannot read or that do not end, the worst kind first."""
+        """Return completions that a reward cannot read or that do not end, of as many kinds as possible."""
         texts = self._texts
         # Under dynamic sampling, the column has only the completions that are trained on.
         is_unread = [answer is None for answer in answers] if len(answers) == len(texts) else [False] * len(texts)
@@ -277,9 +277,13 @@ class Reading:
             "cut": self._is_cut,
             "no answer": is_unread,
         }
+        places = {kind: np.flatnonzero(flags).tolist() for kind, flags in kinds.items()}
         chosen: dict[int, str] = {}
-        for kind, flags in kinds.items():
-            chosen |= {place: kind for place in np.flatnonzero(flags)[:EXAMPLES].tolist() if place not in chosen}
+        # The first completion of each kind, then the second of each kind.
+        for turn in range(EXAMPLES):
+            for kind, of_kind in places.items():
+                if turn < len(of_kind):
+                    chosen.setdefault(of_kind[turn], kind)
         return [f"{kind}: {_shorten(texts[place])}" for place, kind in list(chosen.items())[:EXAMPLES]]
 
 

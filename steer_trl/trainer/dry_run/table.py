@@ -117,7 +117,7 @@ def describe_groups(twin: Any, reading: Reading) -> str:
     if attempts is None:
         return text
     after = 1 - log.get("dynamic_sampling/uninformative", math.nan)
-    return f"{text}, {_percent(after)} of those trained on; attempts: {attempts:.0f}"
+    return f"{text}; after attempt {attempts:.0f}, {_percent(after)}"
 
 
 def describe_methods(twin: Any, reading: Reading) -> str:
@@ -169,7 +169,8 @@ def describe_lengths(twin: Any, reading: Reading) -> str:
     """Describe the tokens of prompts and completions."""
     longest = f"{twin.args.max_completion_length:,}"
     prompts = _quantiles(reading.prompt_lengths)
-    return f"median/95 %/longest: prompts {prompts}, completions {_quantiles(reading.completion_lengths)} of {longest}"
+    completions = _quantiles(reading.completion_lengths)
+    return f"prompts {prompts}, completions {completions} of {longest} (median/95 %/max)"
 
 
 def describe_template(twin: Any, reading: Reading) -> str | None:
@@ -191,10 +192,10 @@ def describe_positions(twin: Any, reading: Reading) -> str | None:
     counts = reading.positions
     if not counts:
         return None
-    text = f"{counts['trl']:.2f} a token with TRL's pass"
+    text = f"{counts['trl']:.2f} a token in TRL's pass"
     if "ours" not in counts:
         return f"{text}; the padding stays"
-    return f"{text}, {counts['ours']:.2f} without padding; {_percent(counts['shared'])} share prompts"
+    return f"{text}, {counts['ours']:.2f} in ours; {_percent(counts['shared'])} share a prompt"
 
 
 def describe_speed(twin: Any, reading: Reading) -> str:
