@@ -103,7 +103,7 @@ class Reading:
         self._texts += map(text_of, completions)
         for prompt, row in zip(prompts, ids, strict=True):
             # A chat template may open the thought at the end of the prompt.
-            text = tokenizer.decode([*prompt[-8:], *row], skip_special_tokens=False)
+            text = str(tokenizer.decode([*prompt[-8:], *row], skip_special_tokens=False))
             self._thoughts.append(bool(text) and not after_thought(text))
         return generated
 
