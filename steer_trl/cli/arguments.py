@@ -61,6 +61,11 @@ class MathArguments:
     )
     reward_incorrect: float = option(-1.0, "Reward of an incorrect answer; a correct one gets 1.")
     reward_timeout: float = option(5.0, "Seconds of CPU time that scoring one answer may take.")
+    dry_run: bool = option(
+        False,
+        "Generate one rollout, compute its gradient, print a table of what the run would be, and end. Nothing is "
+        "updated or written.",
+    )
     eval_benchmarks: list[str] | None = option(
         None, "Measured at each evaluation: NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES."
     )

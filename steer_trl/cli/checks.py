@@ -23,6 +23,7 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
     """Raise one error that lists all reasons why the run cannot work, if there are any."""
     complaints = _evaluation_complaints(math_args, training_args)
     complaints += _reward_complaints(math_args, training_args) + _package_complaints(training_args, model_args)
+    complaints += _dry_run_complaints(math_args, training_args)
     complaints += _lora_complaints(model_args) + _trl_complaints(training_args)
     refuse(complaints, "steer-trl train")
 
@@ -68,6 +69,16 @@ def _reward_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[s
         return []
     why = "a completion's reward is 1 or the first of these, and all would count as the same"
     return check_interval("correct_threshold", training.correct_threshold, f"[{args.reward_incorrect:g}, 1)", why)
+
+
+def _dry_run_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[str]:
+    resume = training.resume_from_checkpoint
+    if not args.dry_run or resume in (None, "false"):
+        return []
+    return [
+        f"dry_run=True cannot be combined with resume_from_checkpoint={resume!r}, because it tries the first rollout "
+        "of a run. Leave one of them out."
+    ]
 
 
 def _lora_complaints(model: ModelConfig) -> list[str]:

@@ -8,11 +8,12 @@ of TRL's `ModelConfig` and of `MathArguments` (`arguments.py`). The command line
 """
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from accelerate import PartialState
+from accelerate import Accelerator, PartialState
 from accelerate.utils import broadcast_object_list
 from tqdm.contrib.logging import logging_redirect_tqdm
 from transformers import AutoTokenizer
@@ -36,6 +37,7 @@ from steer_trl.shaping.checks import find_unread
 from steer_trl.support.redact import select_public
 from steer_trl.support.system import leave_group
 from steer_trl.trainer.checkpoints.resume import last_complete_checkpoint
+from steer_trl.trainer.dry_run import dry_run
 
 USAGE = """steer-trl train [--config RECIPE] [--accelerate_config ENGINE] [--SETTING VALUE ...]
 
@@ -44,6 +46,7 @@ USAGE = """steer-trl train [--config RECIPE] [--accelerate_config ENGINE] [--SET
   --config             a recipe: a YAML file of settings, or a name that steer-trl recipes lists
   --accelerate_config  start the processes of this configuration of accelerate: a file, or a name such as zero3
   --num_processes      how many, instead of the configuration's
+  --dry_run true       one rollout and a table of what the run would be; nothing is updated or written
   --help-all           every setting, also of TRL and Transformers"""
 OF_TRL = (
     *("model_name_or_path", "dtype", "use_peft", "lora_r", "output_dir", "resume_from_checkpoint", "max_steps"),
@@ -184,6 +187,11 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     loading = {name: getattr(model_args, name) for name in ("attn_implementation", "dtype")}
     loading["revision"] = model_args.model_revision
     training_args.model_init_kwargs = loading | (training_args.model_init_kwargs or {})
+    folder = Path(training_args.output_dir)
+    is_new = not folder.exists()
+    if math_args.dry_run:
+        # The trainer would create the repository.
+        training_args.push_to_hub = False
     # `names.py` has checked that the model is given.
     assert model_args.model_name_or_path is not None
     trainer = SteerGRPOTrainer(
@@ -200,6 +208,12 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     trainer.shaping.cards.recipe = select_public(
         find_changes(math_args) | wording | find_changes(model_args), PUBLIC_TEXTS
     )
+    if math_args.dry_run:
+        with mark_crashes():
+            dry_run(trainer, trains_later=False)
+        if is_new:
+            remove_empty(trainer.accelerator, folder)
+        return
     # Log messages, such as alarms, are printed above the progress bar and do not break it.
     with mark_crashes(), logging_redirect_tqdm():
         trainer.train(resume_from_checkpoint=parse_resume(training_args.resume_from_checkpoint))
@@ -208,6 +222,14 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         return
     trainer.save_model()
     trainer.accelerator.print(f"Saved to {training_args.output_dir}")
+
+
+def remove_empty(accelerator: Accelerator, folder: Path) -> None:
+    """Remove a `folder` that the trainer has made, and that is empty."""
+    accelerator.wait_for_everyone()
+    # Another process or user may have written to it.
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def is_model_saved(folder: Path) -> bool:

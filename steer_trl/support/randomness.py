@@ -1,6 +1,8 @@
 """Draws random numbers that leave the global random state alone and do not depend on how a batch is split."""
 
-from contextlib import AbstractContextManager
+import random
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 import torch
@@ -10,6 +12,19 @@ from torch import Tensor
 def keep_random_state(device: torch.device) -> AbstractContextManager[None]:
     """Restore the random state of the CPU and of `device` at the end of the `with` block."""
     return torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type)
+
+
+@contextmanager
+def keep_every_random_state(device: torch.device) -> Iterator[None]:
+    """Restore the random states of Python, NumPy, the CPU and `device` at the end of the `with` block."""
+    of_python = random.getstate()
+    of_numpy = np.random.get_state()
+    try:
+        with keep_random_state(device):
+            yield
+    finally:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)
 
 
 def draw_uniform(seed: int, part: int, rows: Tensor, width: int) -> Tensor:

@@ -46,8 +46,8 @@ class Shaping:
     They are made before TRL's constructor runs, because it calls hooks that need them.
 
     `shapers` maps the names in `advantage_shaping` to the methods. `hold` is the controller of `hold_entropy`, which
-    sets the strength of one method, or `None`. `was_finished` states whether the run was already finished when `train`
-    was last called.
+    sets the strength of one method, or `None`. `facts` are what alarms read beside the log. `was_finished` states
+    whether the run was already finished when `train` was last called.
     """
 
     def __init__(
@@ -81,7 +81,8 @@ class Shaping:
         self.step = OptimizerStep(
             *(trainer, self.shapers, self.hold, self.rollouts, self.tokens, self.tripwire, self.passes, is_compiled)
         )
-        self.alarms = Alarms(Watch(facts=self._find_facts(args)))
+        self.facts = self._find_facts(args)
+        self.alarms = Alarms(Watch(facts=self.facts))
         self.sampled = SampledAsScored(trainer, self.alarms)
         self.cards = ModelCards(trainer, self.shapers, benchmarks, self.tags)
         self.benchmarks = BenchmarkRuns(trainer, benchmarks, beside_rewards=eval_dataset is not None)
@@ -113,14 +114,19 @@ class Shaping:
             self.rollouts.correctness.remark_ignored()
         if args.terminal_log != "dict":
             show_lines(trainer, with_dictionary=args.terminal_log == "both")
-        # The path of the target must be known before a checkpoint is loaded.
-        parts: list[TrainerCallback] = [] if self.hold is None else [HeldRun(trainer, self.hold, self.generated)]
-        parts += [self.checkpoints, self.tripwire, self.generated, StepMeans(trainer)]
+        parts = self.callbacks_of_training()
         parts += [RunLog(self.cards.describe)] if args.run_log else []
         parts += [self.alarms, UpdateWatch(trainer, self.alarms)] if args.alarms else []
         for part in parts:
             trainer.add_callback(part)
         args.seal()
+
+    def callbacks_of_training(self) -> list[TrainerCallback]:
+        """Return the callbacks that the training depends on, in their order. Those that only report are left out."""
+        trainer = self._trainer
+        # The path of the target must be known before a checkpoint is loaded.
+        parts: list[TrainerCallback] = [] if self.hold is None else [HeldRun(trainer, self.hold, self.generated)]
+        return [*parts, self.checkpoints, self.tripwire, self.generated, StepMeans(trainer)]
 
     def finish_rollout(
         self, build: Callable[[list[dict[str, Any]]], dict[str, Any]], inputs: list[dict[str, Any]]

@@ -43,6 +43,7 @@ from steer_trl.report.push import catch_push_errors
 from steer_trl.trainer.checkpoints.full_disk import explain_full_disk
 from steer_trl.trainer.checkpoints.resume import starting_point
 from steer_trl.trainer.checks.preflight import check_benchmarks, check_trainer_arguments
+from steer_trl.trainer.dry_run import DryRun, dry_run
 from steer_trl.trainer.log.groups import log_groups
 from steer_trl.trainer.parts import Shaping
 from steer_trl.trainer.trl import FORWARD_ARGUMENTS, EvalDataset, GRPOTrainer, RewardFunc, intercept
@@ -207,6 +208,14 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.shaping.begin_training(checkpoint)
         with explain_full_disk(self.args.output_dir):
             return super().train(checkpoint, *args, **kwargs)
+
+    def dry_run(self) -> DryRun:
+        """Generate one rollout, compute its gradient, print a table of what the run would be, and return it.
+
+        Nothing is updated or written, and [`train`] afterwards trains as without the dry run
+        ([`~steer_trl.trainer.dry_run.dry_run`]).
+        """
+        return dry_run(self)
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
         return self.shaping.place(*super()._init_training_state(*args, **kwargs))

@@ -44,6 +44,12 @@ def contents(folder):
     return {path: path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()}
 
 
+def test_a_dry_run_writes_nothing(line, tmp_path, capsys):
+    main(changed([*line[:-1], str(tmp_path / "new")], dry_run="true"))
+    assert not (tmp_path / "new").exists()
+    assert "A dry run: " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("value", ["true", "auto"])
 def test_a_finished_run_is_left_as_it_is(line, capsys, value):
     before = contents(line[-1])

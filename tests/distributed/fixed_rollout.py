@@ -3,9 +3,9 @@
     accelerate launch ... fixed_rollout.py CASES.json OUT.json
 
 `CASES.json` holds a list of cases: `fields` of the configuration, `steps` to train, `variant` of the completions,
-`two_valued` rewards, `lora`, and `out_of_memory`, the diagnostics that fail on rank 1. `OUT.json` gets, for each, the
-weight and the final advantage of every token by completion, the losses, the rows of rank 0's micro-batches, and the
-change of the parameters.
+`two_valued` rewards, `lora`, a `dry_run` before the training, and `out_of_memory`, the diagnostics that fail on rank
+1. `OUT.json` gets, for each, the weight and the final advantage of every token by completion, the losses, the rows of
+rank 0's micro-batches, and the change of the parameters.
 """
 
 import itertools
@@ -172,6 +172,8 @@ def run(case):
     trainer.recorded, trainer.fetched = [], 0
     parameters = trainer.accelerator.unwrap_model(trainer.model).state_dict()
     start = {name: value.detach().clone() for name, value in parameters.items()}
+    if case.get("dry_run"):
+        assert trainer.dry_run().numbers
     with running_out_of_memory(trainer, case.get("out_of_memory")):
         trainer.train()
     recorded = gather_object(trainer.recorded)

@@ -88,6 +88,7 @@ LINES = [
     train(advantage_shapping="steer"),
     train(**{"steer-lamda-min": 0.7}),
     train(max_step=3),
+    train(dry_run="true", resume_from_checkpoint="true"),
     train(lr=1e-3, epochs=2, batch_size=8, model="tiny", dataset="problems.jsonl"),
     ["train", "first_run"],
     [*train(), "steer"],

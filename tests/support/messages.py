@@ -16,6 +16,7 @@ from pathlib import Path
 from steer_trl.cli.errors import HINT, TRACEBACK
 from steer_trl.cli.main import main
 from steer_trl.monitoring import entropy_rules, key_names, watch
+from steer_trl.trainer.dry_run.rules import DRY_RULES
 from support import ROOT, command_lines, mistakes
 
 FILE = ROOT / "tests/messages.txt"
@@ -43,8 +44,8 @@ def warnings():
 
 
 def alarms():
-    """Yield each alarm with the text that it is made of."""
-    for rule in watch.RULES:
+    """Yield each alarm, and each rule of a dry run, with the text that it is made of."""
+    for rule in (*watch.RULES, *DRY_RULES):
         yield rule.name, [rule.title, rule.text]
     for log in ({}, {key_names.STRENGTH: 0.5}):
         yield f"remedy of a collapse, {log}", [*entropy_rules.find_remedy(log).values()]

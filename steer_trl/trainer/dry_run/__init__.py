@@ -1,0 +1,43 @@
+"""A dry run: what a run would be, known after one rollout and one gradient, before anything is updated.
+
+twin.py       a twin of the trainer runs the real training up to its first update
+reading.py    completions, rewards, speeds and TRL's log of that step
+rules.py      the rules of the alarms and some more, which give each row its mark
+table.py      the result, and its table
+"""
+
+from typing import Any
+
+from steer_trl.support.exceptions import CannotContinueError
+from steer_trl.trainer.dry_run.table import DryRun, Row, make_result
+from steer_trl.trainer.dry_run.twin import lend_twin, read_first_step
+
+__all__ = ["DryRun", "Row", "dry_run"]
+
+
+def dry_run(trainer: Any, *, trains_later: bool = True) -> DryRun:
+    """Generate one rollout, compute its gradient, print a table of what the run would be, and return it.
+
+    `trainer` is a [`~trl.GRPOTrainer`] or a [`~steer_trl.SteerGRPOTrainer`] before its training. Nothing is updated or
+    written, and `train` afterwards trains bit for bit as without the dry run. Callbacks of the user are not called.
+    What a reward function keeps in itself, or a server of vLLM, is not put back. On several processes, all must call
+    this function, and the main process prints.
+
+    Args:
+        trains_later (`bool`): whether the trainer is trained afterwards. FSDP cannot do that, because it changes the
+            model in place.
+
+    Raises:
+        `CannotContinueError`: the run has no update, or the trainer uses FSDP and is trained later.
+    """
+    if trains_later and trainer.is_fsdp_enabled:
+        raise CannotContinueError(
+            "FSDP changes the model in place, so the trainer could not train after a dry run. Use `steer-trl train "
+            "--dry_run true`, or dry_run(trainer, trains_later=False) and a new trainer."
+        )
+    with lend_twin(trainer) as twin:
+        result = make_result(twin, read_first_step(twin))
+        del twin
+    if trainer.is_world_process_zero():
+        print(result)  # noqa: T201
+    return result

@@ -1,0 +1,293 @@
+"""What a twin's first rollout and step are: completions, rewards, speeds, and the numbers of the log.
+
+Completions and rewards are read where TRL calls `_generate` and `_calculate_rewards`. With dynamic sampling, these are
+the completions of all attempts. All other numbers are those that the trainer logs.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate.utils import gather_object
+from torch import Tensor
+from transformers import ProcessorMixin
+
+from steer_trl.entropy.start import first_rollouts
+from steer_trl.monitoring import key_names
+from steer_trl.monitoring.learning_rules import IS_TRUNCATED
+from steer_trl.monitoring.sampling_log import FirstStep
+from steer_trl.monitoring.sampling_warnings import truncation
+from steer_trl.monitoring.watch import Watch
+from steer_trl.rewards.answers import after_thought, text_of
+from steer_trl.shaping.informative import is_informative
+from steer_trl.support.validation import is_number
+from steer_trl.trainer.correctness import find_judges, total_reward
+from steer_trl.trainer.dry_run.names import (
+    EMPTY,
+    HOLD_ROLLOUTS,
+    LEARNING,
+    LENGTH,
+    MEMORY,
+    TEMPLATE,
+    UNFINISHED,
+    WITHOUT_JUDGE,
+)
+from steer_trl.trainer.dry_run.template import measure_template
+from steer_trl.trainer.forward.cost import Cost
+from steer_trl.trainer.forward.layout import find_parts, has_holes
+from steer_trl.trainer.held_run import scheduled_rates
+from steer_trl.trainer.trl import micro_batches_of_rollout, micro_batches_of_step, steps_per_rollout, tokenizer_of
+
+EXAMPLES = 3
+"""The number of completions that are shown."""
+
+
+class Reading:
+    """Reads what a `twin` does up to its first update."""
+
+    def __init__(self, twin: Any) -> None:
+        self._twin = twin
+        self.prompt_lengths: list[int] = []
+        self.completion_lengths: list[int] = []
+        self.examples: list[str] = []
+        self.rewards = torch.empty(0)
+        self.correct: Tensor | None = None
+        self.numbers: dict[str, float] = {}
+        self.seconds = {"generation": 0.0, "rewards": 0.0, "step": 0.0}
+        self.positions: dict[str, float] = {}
+        self.grad_norm: float | None = None
+        self.memory = 0
+        self.tokens_of_step = 0
+        self.unjudged: set[str] = set()
+        self._began = time.perf_counter()
+        # Another class of trainer does not measure itself whether the sampling policy is the scored one.
+        self._passes: FirstStep | None = None
+        self._texts: list[str] = []
+        self._thoughts: list[bool] = []
+        self._is_cut: list[bool] = []
+
+    # While the twin trains.
+
+    def begin(self) -> None:
+        """Start the clock of the step."""
+        device = self._twin.accelerator.device
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        if "shaping" not in vars(self._twin):
+            self._passes = FirstStep(self._twin.model, self._twin.args)
+        self._began = time.perf_counter()
+        clip = self._twin.accelerator.clip_grad_norm_
+
+        def keep_norm(*given: Any, **named: Any) -> Any:
+            norm = clip(*given, **named)
+            self.grad_norm = None if norm is None else float(norm)
+            return norm
+
+        self._twin.accelerator.clip_grad_norm_ = keep_norm
+
+    def read_completions(self, generate: Callable[..., Any], given: list[Any], *others: Any, **named: Any) -> Any:
+        """Call TRL's complete `_generate` on the `given` prompts, and read the completions."""
+        generated = self._time("generation", generate, given, *others, **named)
+        prompts, ids, _, completions, *_ = generated
+        if not self.prompt_lengths and not isinstance(self._twin.processing_class, ProcessorMixin):
+            surprisal = measure_template(self._twin, given[0], prompts[0])
+            self.numbers |= {} if surprisal is None else {TEMPLATE: surprisal}
+        tokenizer = tokenizer_of(self._twin)
+        ends = (*self._twin.eos_token_ids, tokenizer.pad_token_id)
+        self.prompt_lengths += map(len, prompts)
+        self.completion_lengths += map(len, ids)
+        self._is_cut += [not row or row[-1] not in ends for row in ids]
+        self._texts += map(text_of, completions)
+        for prompt, row in zip(prompts, ids, strict=True):
+            # A chat template may open the thought at the end of the prompt.
+            text = str(tokenizer.decode([*prompt[-8:], *row], skip_special_tokens=False))
+            self._thoughts.append(bool(text) and not after_thought(text))
+        return generated
+
+    def read_rewards(self, calculate: Callable[..., Tensor], *given: Any, **named: Any) -> Tensor:
+        """Call TRL's complete `_calculate_rewards`, and read the rewards `[N, functions]` of all ranks."""
+        rewards = self._time("rewards", calculate, *given, **named)
+        self.rewards = torch.cat([self.rewards, rewards.cpu()]) if len(self.rewards) else rewards.cpu()
+        return rewards
+
+    def _time(self, name: str, act: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        began = time.perf_counter()
+        outcome = act(*given, **named)
+        self.seconds[name] += time.perf_counter() - began
+        return outcome
+
+    def end(self) -> None:
+        """Stop to read the model's passes."""
+        if self._passes is not None:
+            self._passes.end()
+
+    # Right before the update.
+
+    def finish(self) -> None:
+        """Read the numbers of the log, and measure the rest. Collective."""
+        twin = self._twin
+        device = twin.accelerator.device
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+            self.memory = torch.cuda.max_memory_allocated(device)
+            self.numbers[MEMORY] = self.memory / torch.cuda.get_device_properties(device).total_memory
+        spent = self.seconds["generation"] + self.seconds["rewards"]
+        self.seconds["step"] = time.perf_counter() - self._began - spent
+        self._measure_positions()
+        answers = list(twin._logs["extra"].get("answer", []))
+        self._gather()
+        self._read_log()
+        self.correct = self._find_correct()
+        self.numbers |= self._measure_completions() | self._measure_run() | self._measure_judge()
+        self.examples = self._choose_examples(answers)
+
+    def _gather(self) -> None:
+        """Gather what each rank has read of its own completions."""
+        if self._twin.accelerator.num_processes > 1:
+            for name in ("prompt_lengths", "completion_lengths", "_texts", "_thoughts", "_is_cut"):
+                vars(self)[name] = gather_object(getattr(self, name))
+
+    def _read_log(self) -> None:
+        """Read TRL's log entry of the step, and the facts that alarms read."""
+        twin = self._twin
+        twin.log({} if self.grad_norm is None else {key_names.GRAD_NORM: self.grad_norm})
+        entry = dict(twin.state.log_history[-1])
+        watch = Watch(rules=())
+        entry |= {} if self._passes is None else self._passes.take(entry)
+        watch.read_entry(1, {key_names.LOSS: math.nan} | entry)
+        self.numbers |= watch.state_dict().get("numbers", {})
+        if self.grad_norm is not None:
+            self.numbers[key_names.GRAD_NORM] = self.grad_norm
+        if "shaping" in vars(twin):
+            self.numbers |= twin.shaping.facts
+            # A method that acts on tokens that have moved since their rollout does nothing in the first step.
+            if any(shaper.surrogate for shaper in twin.shaping.shapers.values()):
+                self.unjudged.add("idle")
+        elif truncation(twin.args) is not None:
+            self.numbers[IS_TRUNCATED] = 1.0
+
+    def _find_correct(self) -> Tensor | None:
+        """Return 1 for each correct completion, 0 for others, NaN for unscored ones; `None` if nothing decides."""
+        decides = self.deciding_function
+        if decides is None:
+            return None
+        rewards = self.rewards[:, self._twin.reward_func_names.index(decides)]
+        return (rewards > self.threshold).float().masked_fill(rewards.isnan(), math.nan)
+
+    @property
+    def threshold(self) -> float:
+        """The reward above which a completion counts as correct."""
+        return float(getattr(self._twin.args, "correct_threshold", 0.0))
+
+    @property
+    def deciding_function(self) -> str | None:
+        """The name of the reward function that decides whether a completion is correct, if there is one."""
+        names = self._twin.reward_func_names
+        chosen = getattr(self._twin.args, "correct_reward", None)
+        return chosen or (names[0] if len(names) == 1 else None)
+
+    def _measure_completions(self) -> dict[str, float]:
+        count = max(len(self._texts), 1)
+        positions = getattr(self._twin.model.config.get_text_config(), "max_position_embeddings", None)
+        longest = max(self.prompt_lengths, default=0) + self._twin.args.max_completion_length
+        numbers = {
+            EMPTY: sum(not text.strip() for text in self._texts) / count,
+            UNFINISHED: sum(self._thoughts) / count,
+        }
+        return numbers | ({LENGTH: longest / positions} if is_number(positions) else {})
+
+    def _measure_run(self) -> dict[str, float]:
+        """Return what the length of the run means for the learning rate and for `hold_entropy`."""
+        twin = self._twin
+        numbers = {}
+        steps = twin.state.max_steps
+        rates = scheduled_rates(twin.lr_scheduler, steps)
+        if rates and not getattr(twin.args, "max_generated_tokens", None):
+            scheduler = getattr(twin.lr_scheduler, "scheduler", twin.lr_scheduler)
+            full = math.fsum(scheduler.base_lrs)
+            numbers[LEARNING] = max(rates) / full if full > 0 else 0.0
+        hold = getattr(getattr(twin, "shaping", None), "hold", None)
+        if hold is not None and hold.args.hold_entropy_unit == "initial":
+            numbers[HOLD_ROLLOUTS] = self.rollouts / first_rollouts(twin.args)
+        return numbers
+
+    @property
+    def rollouts(self) -> float:
+        """The number of rollouts of the run. A budget of tokens ends it when the rollouts are as long as this one."""
+        twin = self._twin
+        micro_batches = twin.state.max_steps * twin.args.gradient_accumulation_steps
+        rollouts = math.ceil(micro_batches / steps_per_rollout(twin))
+        budget = getattr(twin.args, "max_generated_tokens", None)
+        if not budget:
+            return rollouts
+        return min(rollouts, math.ceil(budget / max(sum(self.completion_lengths), 1)))
+
+    def _measure_judge(self) -> dict[str, float]:
+        """Return the share of groups with a signal in which no function that judges correctness varies."""
+        names = self._twin.reward_func_names
+        chosen = getattr(self._twin.args, "correct_reward", None)
+        judges = [chosen] if chosen else find_judges(names)
+        if len(names) == 1 or not judges:
+            return {}
+        size = self._twin.num_generations
+        has_signal = is_informative(total_reward(self._twin, self.rewards), size)
+        varies = torch.stack([is_informative(self.rewards[:, names.index(name)], size) for name in judges]).any(0)
+        return {WITHOUT_JUDGE: (~varies[has_signal]).float().mean().item()} if has_signal.any() else {}
+
+    def _measure_positions(self) -> None:
+        """Count the positions that a pass computes for each token of the loss, with TRL's pass and with ours."""
+        twin = self._twin
+        cost = Cost(twin.model.config.get_text_config().hidden_size)
+        counts = dict.fromkeys(("tokens", "trl", "ours", "rows", "shared"), 0)
+        for inputs in micro_batches_of_rollout(twin):
+            ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1).cpu().numpy()
+            masks = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1).cpu().numpy()
+            width = inputs["prompt_ids"].size(1)
+            counts["trl"] += ids.size
+            counts["tokens"] += int(masks[:, width:].sum())
+            counts["rows"] += len(ids)
+            if has_holes(masks, width):
+                counts["ours"] += ids.size
+                continue
+            parts = find_parts(ids, masks, width, cost)
+            counts["ours"] += sum(part.length for part in parts)
+            counts["shared"] += sum(part.prompt is not None for part in parts)
+        padding = getattr(getattr(twin, "shaping", None), "padding", None)
+        share = min(micro_batches_of_step(twin) / len(micro_batches_of_rollout(twin)), 1.0)
+        self.tokens_of_step = round(counts["tokens"] * share * twin.accelerator.num_processes)
+        if counts["tokens"]:
+            self.positions = {name: counts[name] / counts["tokens"] for name in ("trl", "ours")}
+            self.positions |= {"shared": counts["shared"] / counts["rows"]}
+            if padding is not None and not padding.is_packed:
+                del self.positions["ours"], self.positions["shared"]
+
+    def _choose_examples(self, answers: list[Any]) -> list[str]:
+        """Return completions that a reward cannot read or that do not end, of as many kinds as possible."""
+        texts = self._texts
+        # Under dynamic sampling, the column has only the completions that are trained on.
+        is_unread = [answer is None for answer in answers] if len(answers) == len(texts) else [False] * len(texts)
+        unscored = self.rewards.isnan().all(1).tolist() if len(self.rewards) == len(texts) else [False] * len(texts)
+        kinds = {
+            "empty": [not text.strip() for text in texts],
+            "unscored": unscored,
+            "unfinished": self._thoughts,
+            "cut": self._is_cut,
+            "no answer": is_unread,
+        }
+        places = {kind: np.flatnonzero(flags).tolist() for kind, flags in kinds.items()}
+        chosen: dict[int, str] = {}
+        # The first completion of each kind, then the second of each kind.
+        for turn in range(EXAMPLES):
+            for kind, of_kind in places.items():
+                if turn < len(of_kind):
+                    chosen.setdefault(of_kind[turn], kind)
+        return [f"{kind}: {_shorten(texts[place])}" for place, kind in list(chosen.items())[:EXAMPLES]]
+
+
+def _shorten(text: str) -> str:
+    """Return the end of a text on one line."""
+    line = " ".join(text.split())
+    return repr(line if len(line) <= 56 else f"... {line[-52:]}")

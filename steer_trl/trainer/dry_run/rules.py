@@ -1,0 +1,173 @@
+"""The rules of a dry run: those of the alarms (`monitoring/watch.py`), and some about what no log entry has.
+
+An alarm waits until its rule has held for several steps. Here, one rollout decides: the mark is *bad* beyond the
+threshold at which the alarm fires, and *look* between that and the one at which it clears.
+"""
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from steer_trl.monitoring.rules import Numbers, Rule, read_key
+from steer_trl.monitoring.watch import RULES
+from steer_trl.trainer.dry_run.names import (
+    EMPTY,
+    HOLD_ROLLOUTS,
+    LEARNING,
+    LENGTH,
+    MEMORY,
+    TEMPLATE,
+    UNFINISHED,
+    WITHOUT_JUDGE,
+)
+
+OK = "ok"
+LOOK = "look"
+BAD = "bad"
+
+OF_WHOLE_RUNS = {"collapse", "explosion", "weak_gate", "saturated", "below_target"}
+"""The alarms about a development that one rollout does not show."""
+
+
+DRY_RULES = (
+    Rule(
+        name="empty",
+        title="Completions are empty",
+        fires=0.2,
+        clears=0.02,
+        steps=0,
+        read=read_key(EMPTY),
+        compared=f"`{EMPTY}`",
+        text="{value:.0%} of the completions have no text: the model ends them at once. Look at the end of a prompt: "
+        "it may already have the end token or an empty answer. Check eos_token, and the chat template.",
+    ),
+    Rule(
+        name="unfinished",
+        title="Thoughts are not finished",
+        fires=0.3,
+        clears=0.1,
+        steps=0,
+        read=read_key(UNFINISHED),
+        compared=f"`{UNFINISHED}`",
+        text="{value:.0%} of the completions end inside a thought, so they have no answer. Raise "
+        "max_completion_length, or switch thinking off (chat_template_kwargs).",
+    ),
+    Rule(
+        name="without_judge",
+        title="The reward pays something else than correct answers",
+        fires=0.5,
+        clears=0.25,
+        steps=0,
+        read=read_key(WITHOUT_JUDGE),
+        compared=f"`{WITHOUT_JUDGE}`",
+        text="in {value:.0%} of the groups with a signal, all completions are equally correct and differ in format or "
+        "length only. Take problems that are solved sometimes, lower the other functions in reward_weights, or set "
+        "dynamic_sampling='resample' with correct_reward (settings of SteerGRPOConfig).",
+    ),
+    Rule(
+        name="too_long",
+        title="Sequences are longer than the model's positions",
+        fires=1.0 + 1e-9,
+        clears=1.0,
+        steps=0,
+        read=read_key(LENGTH),
+        compared=f"`{LENGTH}`",
+        text="the longest prompt and max_completion_length together are {value:.2f} times max_position_embeddings. "
+        "Lower max_completion_length, or leave out long prompts.",
+    ),
+    Rule(
+        name="template",
+        title="The model never saw this chat template",
+        fires=1.2,
+        clears=1.0,
+        steps=0,
+        read=read_key(TEMPLATE),
+        compared=f"`{TEMPLATE}`",
+        text="the tokens with which the template opens an answer surprise the model {value:.1f} times as much as a "
+        "uniform choice would. Use the template that the model was trained with, or prompts as plain text.",
+    ),
+    Rule(
+        name="hold_too_short",
+        title="The run ends before hold_entropy begins",
+        fires=1.0 - 1e-9,
+        clears=1.0,
+        steps=0,
+        read=read_key(HOLD_ROLLOUTS),
+        compared=f"`{HOLD_ROLLOUTS}`",
+        text="the run has {value:.0%} of the rollouts that the initial entropy is measured in, so hold_entropy never "
+        "acts. Train for longer, or set the level in nats (hold_entropy_unit='nats').",
+    ),
+    Rule(
+        name="no_learning",
+        title="The learning rate stays low",
+        fires=0.5,
+        clears=0.99,
+        steps=0,
+        read=read_key(LEARNING),
+        compared=f"`{LEARNING}`",
+        text="the highest rate of the run is {value:.0%} of learning_rate. Set learning_rate above 0, and fewer "
+        "warmup_steps than the run has steps.",
+    ),
+    Rule(
+        name="memory",
+        title="The memory is nearly full",
+        fires=0.97,
+        clears=0.9,
+        steps=0,
+        read=read_key(MEMORY),
+        compared=f"`{MEMORY}`",
+        text="the step took {value:.0%} of the device's memory, and later completions may be longer. Lower "
+        "per_device_train_batch_size, or set gradient_checkpointing=True.",
+    ),
+)
+
+ROWS: dict[str, tuple[str, ...]] = {
+    "reward": ("unscored", "one_reward", "without_judge"),
+    "groups": ("no_advantage", "dead_groups"),
+    "methods": ("idle", "no_gradient"),
+    "entropy": ("no_entropy", "hold_too_short"),
+    "sampler": ("sampled_otherwise",),
+    "endings": ("never_ends", "truncation", "empty", "unfinished", "unreadable"),
+    "lengths": ("too_long",),
+    "template": ("template",),
+    "values": ("out_of_bounds", "not_finite"),
+    "run": ("no_learning",),
+    "memory": ("memory",),
+}
+"""The rules that give each row of the table its mark."""
+
+BY_NAME: Mapping[str, Rule] = {rule.name: rule for rule in (*RULES, *DRY_RULES)}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict of a rule: the `mark`, the rule's name and title, and its text, which is empty unless it is bad."""
+
+    mark: str
+    rule: str = ""
+    title: str = ""
+    text: str = ""
+
+
+def judge_row(row: str, numbers: Numbers, unjudged: Collection[str] = ()) -> list[Verdict]:
+    """Return the verdicts of the rules of a `row` that are not *ok*, the bad ones first.
+
+    Rules whose names are `unjudged` are left out.
+    """
+    verdicts = [judge(BY_NAME[name], numbers) for name in ROWS.get(row, ()) if name not in unjudged]
+    return [verdict for mark in (BAD, LOOK) for verdict in verdicts if verdict.mark == mark]
+
+
+def judge(rule: Rule, numbers: Numbers) -> Verdict:
+    """Return the verdict of a `rule`. A number that is unknown is not judged."""
+    try:
+        reading = rule.read(numbers)
+    except KeyError:
+        return Verdict(OK)
+    value = reading["value"]
+    if math.isnan(value) or rule.has_recovered(value):
+        return Verdict(OK)
+    if not rule.holds(value):
+        return Verdict(LOOK, rule.name, rule.title)
+    text = rule.text.format(**reading, **rule.find_words(numbers))
+    return Verdict(BAD, rule.name, rule.title, text[0].upper() + text[1:])

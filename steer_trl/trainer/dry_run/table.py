@@ -1,0 +1,252 @@
+"""The table of a dry run: what the first rollout is, a mark for each row, and remedies."""
+
+import math
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from shutil import get_terminal_size
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from steer_trl.monitoring import key_names
+from steer_trl.trainer.dry_run.names import EMPTY, LEARNING, TEMPLATE, UNFINISHED
+from steer_trl.trainer.dry_run.reading import Reading
+from steer_trl.trainer.dry_run.rules import BAD, OK, judge_row
+
+INDENT = 16
+"""The columns of a mark and of a row's name."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table.
+
+    Attributes:
+        mark (`str`): `"ok"`, `"look"` or `"bad"`.
+        name (`str`): what the row is about.
+        text (`str`): the numbers.
+        rules (`tuple`): the names of the rules that are not ok, the bad ones first.
+        remedy (`str`): what is wrong and what to change; empty if the mark is ok.
+    """
+
+    mark: str
+    name: str
+    text: str
+    rules: tuple[str, ...]
+    remedy: str
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """The result of a dry run. `print` shows its table, and `pandas.DataFrame(result.rows)` makes one for pandas.
+
+    Attributes:
+        rows (`list`): the rows of the table, at most 15.
+        numbers (`dict`): all numbers, under the keys of the log where the log has them.
+        examples (`list`): up to three completions that are empty, cut, unfinished or without an answer.
+    """
+
+    rows: list[Row]
+    numbers: dict[str, float]
+    examples: list[str]
+
+    @property
+    def bad(self) -> list[str]:
+        """The names of the rules that are broken."""
+        return [rule for row in self.rows if row.mark == BAD for rule in row.rules]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return rows, numbers and examples as plain values."""
+        return asdict(self)
+
+    def table(self, width: int | None = None) -> str:
+        """Return the table as text, `width` columns wide; by default, as wide as the terminal, from 80 to 119."""
+        columns = width or min(max(get_terminal_size().columns, 80), 119)
+        lines = ["A dry run: one rollout and its gradient. Nothing was updated or written."]
+        for row in self.rows:
+            lines += _wrap(f"{row.mark:4}  {row.name:10}" + row.text, columns)
+            lines += _wrap(" " * INDENT + f"-> {row.remedy}", columns) if row.remedy else []
+        if self.examples:
+            lines.append("Completions that do not end, or have no answer that a reward reads:")
+            lines += [f"      {example}"[:columns] for example in self.examples]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+def _wrap(line: str, columns: int) -> list[str]:
+    return textwrap.wrap(line, columns, subsequent_indent=" " * INDENT, drop_whitespace=True) if line.strip() else []
+
+
+def make_result(twin: Any, reading: Reading) -> DryRun:
+    """Return the table of what was read of a `twin`."""
+    rows = []
+    for name, describe in DESCRIPTIONS.items():
+        text = describe(twin, reading)
+        if text is None:
+            continue
+        verdicts = judge_row(name, reading.numbers, reading.unjudged)
+        remedies = [verdict.text or f"{verdict.title}?" for verdict in verdicts]
+        mark = verdicts[0].mark if verdicts else OK
+        rows.append(Row(mark, name, text, tuple(verdict.rule for verdict in verdicts), " ".join(remedies)))
+    return DryRun(rows, reading.numbers, reading.examples)
+
+
+def describe_reward(twin: Any, reading: Reading) -> str:
+    """Describe the mean of each reward function, and what counts as correct."""
+    means = reading.rewards.nanmean(dim=0).tolist()
+    parts = [f"{name} {mean:.3g}" for name, mean in zip(twin.reward_func_names, means, strict=True)]
+    text = ", ".join(parts)
+    if reading.correct is None:
+        return f"{text}; no function decides what is correct (correct_reward)"
+    share = reading.correct.nanmean().item()
+    return f"{text}; correct (above {reading.threshold:g}): {_percent(share)}"
+
+
+def describe_groups(twin: Any, reading: Reading) -> str:
+    """Describe how many groups have a signal, before and after dynamic sampling replaces others."""
+    log = reading.numbers
+    groups = len(reading.rewards) // twin.num_generations
+    alike = log.get(key_names.FRAC_REWARD_ZERO_STD, math.nan)
+    text = f"{_percent(1 - alike)} of {groups} have a signal"
+    attempts = log.get("dynamic_sampling/attempts")
+    if attempts is None:
+        return text
+    after = 1 - log.get("dynamic_sampling/uninformative", math.nan)
+    return f"{text}; after attempt {attempts:.0f}, {_percent(after)}"
+
+
+def describe_methods(twin: Any, reading: Reading) -> str:
+    """Describe how much of the advantages the methods change and leave, and the size of the gradient."""
+    log = reading.numbers
+    shaping = getattr(twin, "shaping", None)
+    names = ", ".join(shaping.shapers) if shaping is not None and shaping.shapers else "no method"
+    parts = [names]
+    change = log.get(key_names.RELATIVE_CHANGE)
+    parts += [f"changes the advantages by {_percent(change)}"] if change is not None else []
+    left = log.get(key_names.ROLLOUT_ADVANTAGE_LEFT)
+    parts += [f"leaves {_percent(left)} of them"] if left is not None else []
+    parts += [f"gradient {reading.grad_norm:.3g}"] if reading.grad_norm is not None else []
+    return ", ".join(parts)
+
+
+def describe_entropy(twin: Any, reading: Reading) -> str | None:
+    """Describe the entropy, and the level at which `hold_entropy` will hold it."""
+    log = reading.numbers
+    entropy = log.get(key_names.ROLLOUT_ENTROPY, log.get(key_names.ENTROPY))
+    if entropy is None:
+        return None
+    text = f"{entropy:.3g} nats a token"
+    hold = getattr(getattr(twin, "shaping", None), "hold", None)
+    if hold is None:
+        return text
+    level = hold.args.hold_entropy * (1.0 if hold.args.hold_entropy_unit == "nats" else entropy)
+    return f"{text}; hold_entropy={hold.args.hold_entropy:g} will hold {level:.3g} nats"
+
+
+def describe_sampler(twin: Any, reading: Reading) -> str | None:
+    """Describe whether the policy that samples is the one that is scored."""
+    gap = reading.numbers.get(key_names.SAMPLED_AS_SCORED)
+    error = reading.numbers.get(key_names.SAMPLED_ERROR)
+    if gap is None or error is None:
+        return None
+    return f"surprisal minus entropy {gap:+.3f} nats, standard error {error:.3f}"
+
+
+def describe_endings(twin: Any, reading: Reading) -> str:
+    """Describe how completions end."""
+    log = reading.numbers
+    shares = {"cut": key_names.CLIPPED_RATIO, "empty": EMPTY, "unfinished thought": UNFINISHED}
+    shares["no answer read"] = key_names.UNANSWERED
+    return ", ".join(f"{name} {_percent(log[key])}" for name, key in shares.items() if key in log)
+
+
+def describe_lengths(twin: Any, reading: Reading) -> str:
+    """Describe the tokens of prompts and completions."""
+    longest = f"{twin.args.max_completion_length:,}"
+    prompts = _quantiles(reading.prompt_lengths)
+    completions = _quantiles(reading.completion_lengths)
+    return f"prompts {prompts}, completions {completions} of {longest} (median/95 %/max)"
+
+
+def describe_template(twin: Any, reading: Reading) -> str | None:
+    """Describe how much the chat template surprises the model."""
+    value = reading.numbers.get(TEMPLATE)
+    return None if value is None else f"its opening surprises {value:.2f} times as much as a uniform choice"
+
+
+def describe_values(twin: Any, reading: Reading) -> str | None:
+    """Describe the share of impossible log-probabilities and entropies."""
+    shares = [reading.numbers.get(f"sanity/{name}") for name in ("out_of_bounds", "not_finite")]
+    if None in shares:
+        return None
+    return f"impossible {shares[0]:.2%}, NaN or infinite {shares[1]:.2%} of the tokens"
+
+
+def describe_positions(twin: Any, reading: Reading) -> str | None:
+    """Describe how many positions the passes compute for a token of the loss."""
+    counts = reading.positions
+    if not counts:
+        return None
+    text = f"{counts['trl']:.2f} a token in TRL's pass"
+    if "ours" not in counts:
+        return f"{text}; the padding stays"
+    return f"{text}, {counts['ours']:.2f} in ours; {_percent(counts['shared'])} share a prompt"
+
+
+def describe_speed(twin: Any, reading: Reading) -> str:
+    """Describe the tokens a second of generation and of the first step."""
+    tokens = sum(reading.completion_lengths)
+    generation = tokens / max(reading.seconds["generation"], 1e-9)
+    step = reading.tokens_of_step / max(reading.seconds["step"], 1e-9)
+    return f"{generation:,.0f} tokens/s generated, {step:,.0f} trained on; rewards {reading.seconds['rewards']:.1f} s"
+
+
+def describe_run(twin: Any, reading: Reading) -> str:
+    """Describe how long the run takes at the pace of the first step, which is slower than later ones."""
+    seconds = reading.rollouts * (reading.seconds["generation"] + reading.seconds["rewards"])
+    seconds += twin.state.max_steps * reading.seconds["step"]
+    tokens = reading.rollouts * sum(reading.completion_lengths)
+    rate = reading.numbers.get(LEARNING)
+    text = f"{twin.state.max_steps:,} steps, about {tokens:,} tokens, at most {tqdm.format_interval(seconds)}"
+    return text if rate is None or rate >= 1 else f"{text}; rate up to {_percent(rate)}"
+
+
+def describe_memory(twin: Any, reading: Reading) -> str | None:
+    """Describe the memory of the device that the step took."""
+    if not reading.memory:
+        return None
+    total = torch.cuda.get_device_properties(twin.accelerator.device).total_memory
+    return f"{reading.memory / 2**30:.1f} of {total / 2**30:.1f} GiB, without the optimizer's"
+
+
+DESCRIPTIONS: dict[str, Callable[[Any, Reading], str | None]] = {
+    "reward": describe_reward,
+    "groups": describe_groups,
+    "methods": describe_methods,
+    "entropy": describe_entropy,
+    "sampler": describe_sampler,
+    "endings": describe_endings,
+    "lengths": describe_lengths,
+    "template": describe_template,
+    "values": describe_values,
+    "positions": describe_positions,
+    "speed": describe_speed,
+    "run": describe_run,
+    "memory": describe_memory,
+}
+"""The rows of the table, in their order. A row without anything to describe is left out."""
+
+
+def _percent(share: float) -> str:
+    return "unknown" if math.isnan(share) else f"{100 * share:.3g} %"
+
+
+def _quantiles(lengths: Sequence[int]) -> str:
+    if not lengths:
+        return "none"
+    return "/".join(f"{round(value):,}" for value in np.quantile(lengths, [0.5, 0.95, 1.0]).tolist())
