@@ -14,7 +14,8 @@ it in two ways. Outside the band its advantages are the rewards, 1 or -1, withou
 correct or all incorrect carries a signal there. And it does not divide by |S|: dropped completions count in the mean.
 The defaults are those of its reference script for Qwen3-4B-Base, which also has a KL penalty of 0.001. In the long
 runs of the paper the band falls to 0.1 and 0.2. Its levels are nats of that model, and another one needs its own:
-`rollout_entropy` in the first steps of a run is a guide. Use Entrocraft if the entropy should follow a line without any weights.
+`rollout_entropy` in the first steps of a run is a guide. Use Entrocraft if the entropy should follow a line without
+any weights.
 """
 
 from dataclasses import dataclass
