@@ -111,7 +111,7 @@ class Limits:
         {"model_init_kwargs": {"dtype": torch.float32}, "epsilon_high": 0.28, "delta": 4.0},
         {"chat_template_kwargs": {"enable_thinking": False}, "hold_entropy": 0.5, "correct_reward": "count_reward"},
     ],
-    ids=str,
+    ids=["an object", "a type", "mappings"],
 )
 def test_equal_settings_are_described_alike(make_trainer, settings):
     made = []
