@@ -310,6 +310,11 @@ def extra_columns(trainer: GRPOTrainer) -> dict[str, list[Any]]:
     return trainer._pending_extra_logs
 
 
+def logged_column(trainer: GRPOTrainer, column: str) -> list[Any]:
+    """Return a column that a reward function gave to TRL's table of completions (`log_extra`); empty if none did."""
+    return list(trainer._logs["extra"].get(column, []))
+
+
 # The model.
 
 

@@ -39,7 +39,13 @@ from steer_trl.trainer.dry_run.template import measure_template
 from steer_trl.trainer.forward.cost import Cost
 from steer_trl.trainer.forward.layout import find_parts, has_holes
 from steer_trl.trainer.held_run import scheduled_rates
-from steer_trl.trainer.trl import micro_batches_of_rollout, micro_batches_of_step, steps_per_rollout, tokenizer_of
+from steer_trl.trainer.trl import (
+    logged_column,
+    micro_batches_of_rollout,
+    micro_batches_of_step,
+    steps_per_rollout,
+    tokenizer_of,
+)
 
 EXAMPLES = 3
 """The number of completions that are shown."""
@@ -137,7 +143,7 @@ class Reading:
         spent = self.seconds["generation"] + self.seconds["rewards"]
         self.seconds["step"] = time.perf_counter() - self._began - spent
         self._measure_positions()
-        answers = list(twin._logs["extra"].get("answer", []))
+        answers = logged_column(twin, "answer")
         self._gather()
         self._read_log()
         self.correct = self._find_correct()
