@@ -134,6 +134,7 @@ NAMED = {
     "split_batches": (Plain, SCHEDULES[0] | {"accelerator_config": {"split_batches": True}}),
     "ratios of sequences": (Plain, SCHEDULES[1] | {"importance_sampling_level": "sequence", "loss_type": "grpo"}),
     "holes in a mask": (HolesInMask, SCHEDULES[0]),
+    "a second iteration that begins within a step": (Plain, SCHEDULES[4] | {"num_iterations": 2}),
 }
 """Cases in which a loss would differ if micro-batches had other numbers of rows, or the model saw another mask."""
 

@@ -10,6 +10,7 @@ Completions stay in TRL's order
 - if a subclass replaces the loss, or the methods that hand out its inputs;
 - if the loss depends on how a step is split: with the loss `"bnpo"`, `top_entropy_quantile`, an entropy bonus, a
   router's auxiliary loss, or a method whose `shaping_scope` is `"micro_batch"`;
+- if a rollout is trained on several times, and its steps begin at other micro-batches each time;
 - if a rollout has a column that cannot follow its completions, such as a list.
 """
 
@@ -69,7 +70,19 @@ class Ordering:
             or any(shaper.overrides("entropy_coef") for shaper in self._shapers.values())
             or self._trainer.aux_loss_enabled
             or (bool(self._shapers) and args.shaping_scope == "micro_batch")
+            or self._cuts_iterations_differently
         )
+
+    @property
+    def _cuts_iterations_differently(self) -> bool:
+        """Whether the steps of a rollout's second iteration begin at other micro-batches than those of the first.
+
+        Completions that change places within a step of the first would then be in another step of the second.
+        """
+        args = self._trainer.args
+        per_rollout = args.steps_per_generation
+        per_step = args.gradient_accumulation_steps
+        return args.num_iterations > 1 and per_rollout % per_step != 0 and per_step % per_rollout != 0
 
     @property
     def is_on(self) -> bool:
