@@ -43,7 +43,7 @@ ATTRIBUTES = (
     *("reward_func_names", "epsilon_low", "epsilon_high", "loss_type", "importance_sampling_level"),
     "use_transformers_continuous_batching",
     *("temperature", "use_vllm", "vllm_generation", "generation_config", "generation_kwargs", "eos_token_ids"),
-    "mask_truncated_completions",
+    *("mask_truncated_completions", "beta"),
     *("pad_to_multiple_of", "rollout_func", "entropy_coef", "_entropy_bonus_enabled"),
     *("aux_loss_enabled", "current_gradient_accumulation_steps", "ref_model"),
 )
