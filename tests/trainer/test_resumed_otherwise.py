@@ -80,11 +80,11 @@ RELATIVE = {"advantage_shaping": "stare", "hold_entropy": 0.9}
 @pytest.mark.parametrize(
     ("removed", "settings", "reported"),
     [
-        (["shaping_state.json"], RELATIVE, {"%s has no initial entropy", "%s does not record"}),
-        (["shaping_state.json"], RELATIVE | {"hold_entropy_unit": "nats"}, {"%s does not record"}),
-        (["optimizer.pt"], RELATIVE, {"%s has no optimizer"}),
-        (["dynamic_sampling.pt"], {"dynamic_sampling": "resample"}, {"%s does not exist"}),
-        ([], RELATIVE, set()),
+        (["shaping_state.json"], RELATIVE, ["%s has no initial entropy", "%s does not record"]),
+        (["shaping_state.json"], RELATIVE | {"hold_entropy_unit": "nats"}, ["%s does not record"]),
+        (["optimizer.pt"], RELATIVE, ["%s has no optimizer"]),
+        (["dynamic_sampling.pt"], {"dynamic_sampling": "resample"}, ["%s does not exist"]),
+        ([], RELATIVE, []),
     ],
     ids=str,
 )
