@@ -122,7 +122,7 @@ DRY_RULES = (
 )
 
 ROWS: dict[str, tuple[str, ...]] = {
-    "reward": ("unscored", "one_reward", "without_judge"),
+    "reward": ("unscored", "infinite_reward", "one_reward", "without_judge"),
     "groups": ("no_advantage", "dead_groups"),
     "methods": ("idle", "no_gradient"),
     "entropy": ("no_entropy", "hold_too_short"),
