@@ -80,7 +80,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
         refuse(complaints + single_complaints(self), "SteerGRPOConfig")
         self._add_actuator()
         methods = {name: find_shaper(name) for name in self.shaping_names}
-        refuse(options.value_complaints(methods, self), "SteerGRPOConfig")
+        refuse(options.option_complaints(methods, self), "SteerGRPOConfig")
         for method in methods.values():
             method.fill_unset(self)
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")

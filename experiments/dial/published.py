@@ -2,8 +2,8 @@
 
     {"file": "long/dial-0.65-start41.json", "record": {...}}
 
-`xzcat experiments/results/dial.jsonl.xz | head -1` shows a line. Runs of one's own are files in a folder, as before
-they are packed.
+`xzcat experiments/results/dial.jsonl.xz | head -1` shows a line. Runs that are not packed yet are
+files in a folder.
 """
 
 import json

@@ -37,11 +37,6 @@ def file_of(folder: Path, arm: str, start: int, seed: int | None = None) -> Path
     return folder / f"{'-'.join(parts)}.json"
 
 
-def run_name(arm: str, seed: int) -> str:
-    """Return the name of a run in an experiment."""
-    return f"{arm}, seed {seed}"
-
-
 def counts_by_sampling(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
     """Return the published part of evaluations: settings, the counts of every problem, and the mean of maj@k."""
     return {

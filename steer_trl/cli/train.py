@@ -36,6 +36,7 @@ from steer_trl.shaping import SHAPERS
 from steer_trl.shaping.checks import find_unread
 from steer_trl.support.redact import select_public
 from steer_trl.support.system import leave_group
+from steer_trl.support.validation import as_tuple
 from steer_trl.trainer.checkpoints.resume import last_complete_checkpoint
 from steer_trl.trainer.dry_run import dry_run
 
@@ -98,8 +99,7 @@ def find_idle(settings: Collection[str], nearer: Mapping[str, Any]) -> list[str]
     level = nearer.get("hold_entropy", "as in the recipe")
     idle = []
     if methods:
-        names = methods if isinstance(methods, list) else [methods]
-        idle += find_unread(settings, [str(name) for name in names if name != "none"])
+        idle += find_unread(settings, [str(name) for name in as_tuple(methods) if name != "none"])
     # The command line has words, and a recipe has a value.
     if str(level[-1] if isinstance(level, list) and level else level).lower() in NO_LEVEL:
         idle += [name for name in settings if name.startswith("hold_entropy_")]
@@ -112,8 +112,7 @@ def drop_options(settings: dict[str, Any], nearer: Mapping[str, Any]) -> dict[st
     options = settings.get("shaping_options")
     if not methods or not isinstance(options, Mapping):
         return settings
-    names = methods if isinstance(methods, list) else [methods]
-    kept = {name: values for name, values in options.items() if name in names or name not in SHAPERS}
+    kept = {name: values for name, values in options.items() if name in as_tuple(methods) or name not in SHAPERS}
     rest = {name: value for name, value in settings.items() if name != "shaping_options"}
     return rest | ({"shaping_options": kept} if kept else {})
 

@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, get_type_hints
 
-from steer_trl.options import base
-from steer_trl.options.base import ShapingConfig, settings_of
+from steer_trl.options.base import ShapingConfig, settings_of, value_complaints
 from steer_trl.support.redact import allow_choices
 from steer_trl.support.validation import did_you_mean
 
@@ -67,7 +66,7 @@ def read_options(method: type[HasOptions], args: ShapingConfig) -> Any:
     return NoOptions() if method.options_class is NoOptions else method.options_class(**select_options(method, args))
 
 
-def value_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
+def option_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
     """Return complaints about options in `args.shaping_options` that are unknown or out of range."""
     given = args.shaping_options or {}
     if not isinstance(given, Mapping):
@@ -94,7 +93,7 @@ def _complain_of_values(name: str, method: type[HasOptions], args: ShapingConfig
             hint = did_you_mean(option, known)
             complaints.append(f"{place} is not an option of {name!r}, which has {', '.join(known)}.{hint}")
         elif option in declared:
-            complaints += base.value_complaints(place, value, declared[option], kinds[option])
+            complaints += value_complaints(place, value, declared[option], kinds[option])
     return complaints
 
 

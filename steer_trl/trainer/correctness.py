@@ -40,9 +40,17 @@ def total_reward(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tensor:
     return torch.where(rewards_per_function.isnan().all(dim=1), torch.nan, total)
 
 
+def deciding_function(trainer: GRPOTrainer) -> str | None:
+    """Return the name of the reward function that decides which completions are correct; `None` if none does."""
+    # TRL's own trainer has no such setting.
+    chosen: str | None = getattr(trainer.args, "correct_reward", None)
+    names = trainer.reward_func_names
+    return names[0] if chosen is None and len(names) == 1 else chosen
+
+
 def is_decided(trainer: GRPOTrainer) -> bool:
     """Return whether one reward function decides which completions are correct."""
-    return trainer.args.correct_reward is not None or len(trainer.reward_func_names) == 1
+    return deciding_function(trainer) is not None
 
 
 def deciding_reward(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tensor:
@@ -50,10 +58,10 @@ def deciding_reward(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tenso
 
     They are NaN for a completion without such a reward. If no function decides, they are the weighted sums.
     """
-    if not is_decided(trainer):
+    name = deciding_function(trainer)
+    if name is None:
         return total_reward(trainer, rewards_per_function)
-    name = trainer.args.correct_reward
-    return rewards_per_function[:, 0 if name is None else trainer.reward_func_names.index(name)]
+    return rewards_per_function[:, trainer.reward_func_names.index(name)]
 
 
 def find_judges(names: Iterable[str]) -> list[str]:

@@ -78,4 +78,5 @@ class Nsr(WReinforce):
     options_class = NoOptions
     reads = ("correctness", "all_ranks")
     keeps = (False,)
+    # Without effect, because correct answers are dropped.
     positive = 1.0

@@ -24,7 +24,7 @@ from steer_trl.monitoring.watch import Watch
 from steer_trl.rewards.answers import after_thought, text_of
 from steer_trl.shaping.informative import is_informative
 from steer_trl.support.validation import is_number
-from steer_trl.trainer.correctness import find_judges, total_reward
+from steer_trl.trainer.correctness import deciding_function, deciding_reward, find_judges, is_decided, total_reward
 from steer_trl.trainer.dry_run.names import (
     EMPTY,
     HOLD_ROLLOUTS,
@@ -177,23 +177,15 @@ class Reading:
 
     def _find_correct(self) -> Tensor | None:
         """Return 1 for each correct completion, 0 for others, NaN for unscored ones; `None` if nothing decides."""
-        decides = self.deciding_function
-        if decides is None:
+        if not is_decided(self._twin):
             return None
-        rewards = self.rewards[:, self._twin.reward_func_names.index(decides)]
+        rewards = deciding_reward(self._twin, self.rewards)
         return (rewards > self.threshold).float().masked_fill(rewards.isnan(), math.nan)
 
     @property
     def threshold(self) -> float:
         """The reward above which a completion counts as correct."""
         return float(getattr(self._twin.args, "correct_threshold", 0.0))
-
-    @property
-    def deciding_function(self) -> str | None:
-        """The name of the reward function that decides whether a completion is correct, if there is one."""
-        names = self._twin.reward_func_names
-        chosen = getattr(self._twin.args, "correct_reward", None)
-        return chosen or (names[0] if len(names) == 1 else None)
 
     def _measure_completions(self) -> dict[str, float]:
         count = max(len(self._texts), 1)
@@ -234,8 +226,8 @@ class Reading:
     def _measure_judge(self) -> dict[str, float]:
         """Return the share of groups with a signal in which no function that judges correctness varies."""
         names = self._twin.reward_func_names
-        chosen = getattr(self._twin.args, "correct_reward", None)
-        judges = [chosen] if chosen else find_judges(names)
+        decides = deciding_function(self._twin)
+        judges = [decides] if decides else find_judges(names)
         if len(names) == 1 or not judges:
             return {}
         size = self._twin.num_generations
