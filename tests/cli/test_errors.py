@@ -170,7 +170,7 @@ def test_an_interruption_of_started_processes_is_quiet(engine, place):
     command = [*COMMAND, *line, "--accelerate_config", engine]
     with subprocess.Popen(command, **settings, start_new_session=True, preexec_fn=listening) as process:
         while not (place / "asleep").exists():
-            assert process.poll() is None
+            assert process.poll() is None, process.stderr.read()[-3000:]
             time.sleep(0.1)
         os.killpg(process.pid, signal.SIGINT)
         said = process.communicate()[1]

@@ -50,6 +50,12 @@ ARCHITECTURES = {
 TRAINER = SimpleNamespace(accelerator=Accelerator(cpu=True))
 
 
+@pytest.fixture(autouse=True)
+def accelerator():
+    """Its state is shared, and each `TrainingArguments` that another test makes resets it."""
+    TRAINER.accelerator = Accelerator(cpu=True)
+
+
 def run_padded(model, **inputs):
     """TRL's own forward pass."""
     return GRPOTrainer._get_per_token_logps_and_entropies.__wrapped__(TRAINER, model, **inputs)
