@@ -3,6 +3,8 @@
 import importlib
 import os
 import sys
+import tempfile
+from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is experimental; its warning says nothing about us
@@ -18,6 +20,7 @@ install_import_hook(
 
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import settings
 from support.runs import CHARACTERS, TINY_RUN, count_reward, save_tiny_model, sums
 from transformers import PrinterCallback
@@ -92,3 +95,10 @@ def train(make_trainer):
         return trainer
 
     return run
+
+
+@pytest.fixture
+def default_port():
+    """Accelerate's default port, 29500. A test whose command starts several processes on it must be the only one."""
+    with FileLock(Path(tempfile.gettempdir()) / "steer_trl_port_29500.lock"):
+        yield

@@ -66,6 +66,7 @@ def test_the_plain_script(tmp_path, tiny_folder, problems):
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")
 
 
+@pytest.mark.usefixtures("default_port")
 def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, problems):
     engine = ROOT / "configs/accelerate/cpu_2_processes.yaml"
     fields = {"accelerate_config": engine, "config": SMOKE, "model_name_or_path": tiny_folder}

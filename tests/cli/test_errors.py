@@ -90,6 +90,7 @@ def shell(*line, folder=None, **environment):
     return subprocess.run([*COMMAND, *line], **settings)
 
 
+@pytest.mark.usefixtures("default_port")
 def test_of_two_processes_each_says_what_it_knows(place):
     done = shell(*train(accelerate_config="cpu_2_processes", dataset_name="bad.jsonl"), folder=place)
     errors = [line for line in done.stderr.splitlines() if line.startswith("steer-trl")]
@@ -156,6 +157,7 @@ def test_errors_stand_above_an_open_bar(capsys):
     assert re.search(rf"[\n\r](\x1b\[A)?steer-trl eval: error: no {re.escape(HINT)}\n", said), said
 
 
+@pytest.mark.usefixtures("default_port")
 @pytest.mark.parametrize("engine", ["cpu", "cpu_2_processes"])
 def test_an_interruption_of_started_processes_is_quiet(engine, place):
     (place / "sleeping.py").write_text(
