@@ -262,7 +262,7 @@ def without_padding(share: int, prompts: str, tiny: bool) -> list[Row]:
     rows: list[Row] = []
     rates = []
     for name, trainer in (("TRL", GRPOTrainer), ("without padding", SteerGRPOTrainer)):
-        one = padding.in_a_process(trainer, share, 8, False, "dapo", prompts)
+        one = padding.in_a_process(trainer, share, 8, 1, "dapo", prompts)
         rates.append(one.tokens / one.seconds)
         rows += [
             {"what": f"{name}: tokens a second", "value": rates[-1]},

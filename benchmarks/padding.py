@@ -16,9 +16,9 @@ all ranks wait for the slowest one in each step.
 With `--train`, TRL's trainer and this package's take turns. The script measures the processor seconds of one thread in
 user mode, which depend little on the machine's other work, and the operations (`FlopCounterMode`), which do not depend
 on it at all. It also measures the peak memory above that of a process with the libraries loaded, and the difference
-between the two updates. A rollout of 128 completions (`--completions`) is trained on in two optimizer steps if TRL
-computes its log-probabilities beforehand (`--scored yes`), and in one step if it does not. The first rollout is
-trained on but not measured, because the package compares one of its passes with TRL's.
+between the two updates. A rollout of 128 completions (`--completions`) is trained on in two optimizer steps
+(`--rollout_steps`), so that TRL computes its log-probabilities beforehand, which it does not before a single step. The
+first rollout is trained on but not measured, because the package compares one of its passes with TRL's.
 
 With `--before`, the other version is the package in `FOLDER`, a checkout of it. The two versions take turns. The rows
 of the two tables with which they are compared are
@@ -26,8 +26,13 @@ of the two tables with which they are compared are
     python benchmarks/padding.py --before FOLDER --turns 5 --means 4 8 --batches 8 --prompts short
     python benchmarks/padding.py --before FOLDER --turns 5 --means 4 --batches 8 --prompts chat
     python benchmarks/padding.py --before FOLDER --turns 5 --means 4 --batches 16 --prompts short
-    python benchmarks/padding.py --before FOLDER --turns 5 --means 1 --batches 8 --prompts 4:1 1:1 1:8 --scored no \
-        --completions 32
+    python benchmarks/padding.py --before FOLDER --turns 5 --means 1 --batches 8 --prompts 4:1 1:1 1:8 \
+        --rollout_steps 1 --completions 32
+
+README's script has the rollout of
+
+    python benchmarks/padding.py --before FOLDER --turns 5 --means 2 --batches 8 --prompts script --rollout_steps 4 \
+        --completions 512 --steps 4
 """
 
 import argparse
@@ -66,8 +71,9 @@ except ImportError:
 COMPLETIONS, VOCABULARY, STEPS, GROUP = 128, 2048, 2, 8
 SIZES = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3, "vocab_size": VOCABULARY}
 LENGTHS = {"short": (30, 512), "chat": (256, 512), "4:1": (1024, 256), "1:1": (256, 256), "1:8": (64, 512)}
-"""The lengths of prompts and of the longest completion, by the kind of the prompts. Prompts that are short, or as in a
-chat, differ in length.
+LENGTHS["script"] = (128, 256)
+"""The lengths of prompts and of the longest completion, by the kind of the prompts. Prompts that are short, as in a
+chat or as in a script for mathematics, differ in length.
 """
 HIDDEN = 1536
 """The hidden size, that of Qwen2.5-1.5B, for which positions are counted."""
@@ -119,7 +125,7 @@ def draw_lengths(count: int, share: int, prompts: str, seed: int) -> tuple[list[
     of_groups = [prompt] * groups
     if prompts == "short":
         of_groups = [rng.randint(prompt - 10, prompt + 10) for _ in range(groups)]
-    elif prompts == "chat":
+    elif prompts in ("chat", "script"):
         of_groups = lognormal(groups, prompt, 3, rng, 24)
     return [of_groups[row // GROUP] for row in range(count)], completions
 
@@ -214,24 +220,23 @@ def train(
     trainer_class: type[GRPOTrainer],
     share: int,
     batch: int,
-    is_scored: bool,
+    rollout_steps: int,
     loss: str,
     prompts: str = "short",
     counts: bool = False,
     steps: int = STEPS,
     completions: int = COMPLETIONS,
 ) -> Training:
-    """Train for one rollout, and then for `steps` measured steps.
+    """Train for one rollout, and then for `steps` measured steps, a multiple of `rollout_steps`.
 
     With `counts`, operations are counted, which makes training slower.
     """
     before = peak()
-    passes = 2 if is_scored else 1
     ours = {"advantage_shaping": "none", "skip_padding": True, "alarms": False, "diagnostics": False, "run_log": False}
-    accumulation = completions // batch // passes
+    accumulation = completions // batch // rollout_steps
     operations = FlopCounterMode(display=False) if counts else None
     seen = [0]
-    meter = Meter(passes, lambda: [now(), operations.get_total_flops() if operations else 0, seen[0]])
+    meter = Meter(rollout_steps, lambda: [now(), operations.get_total_flops() if operations else 0, seen[0]])
     tokenizer = tiny_tokenizer()
     with tempfile.TemporaryDirectory() as folder:
         with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
@@ -246,7 +251,7 @@ def train(
                 bf16=torch.cuda.is_available(),
                 optim="sgd",
                 learning_rate=1e-2,
-                max_steps=passes + steps,
+                max_steps=rollout_steps + steps,
                 num_generations=GROUP,
                 per_device_train_batch_size=batch,
                 gradient_accumulation_steps=accumulation,
@@ -271,7 +276,9 @@ def train(
         trainer.model.get_decoder().register_forward_pre_hook(count, with_kwargs=True)
         with operations or torch.enable_grad():
             trainer.train()
-    seeds = range(passes, passes + steps, passes)
+    seeds = range(rollout_steps, rollout_steps + steps, rollout_steps)
+    # Before several steps, TRL computes the rollout's log-probabilities in one more pass.
+    passes = 1 if rollout_steps == 1 else 2
     tokens = passes * sum(sum(map(sum, draw_lengths(completions, share, prompts, seed))) for seed in seeds)
     parameters = parameters_to_vector(trainer.model.parameters()).detach().double().cpu()
     seconds, total, positions = meter.grown
@@ -345,11 +352,11 @@ def print_before(given: argparse.Namespace) -> None:
         "| positions for each token: before | now | MiB before | now |"
     )
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
-    cases = product(given.losses, given.prompts, given.means, given.batches, given.scored)
+    cases = product(given.losses, given.prompts, given.means, given.batches, given.rollout_steps)
     other = OtherVersion(given.before)
     size = (given.steps, given.completions)
-    for loss, prompts, share, batch, score in cases:
-        case = (share, batch, score == "yes", loss, prompts)
+    for loss, prompts, share, batch, rollout_steps in cases:
+        case = (share, batch, rollout_steps, loss, prompts)
         turns = []
         for _ in range(given.turns):
             before = other.train(*case, False, *size)
@@ -370,21 +377,21 @@ def print_before(given: argparse.Namespace) -> None:
 def print_trainings(given: argparse.Namespace) -> None:
     """Print a table that compares training with this package and with TRL."""
     print(
-        "| loss | prompts | longest / mean | micro-batch | score | TRL, s | times as fast | of operations | ideal "
-        "| positions for each token: TRL | ours | TRL, MiB | ours | difference |"
+        "| loss | prompts | longest / mean | micro-batch | steps of a rollout | TRL, s | times as fast "
+        "| of operations | ideal | positions for each token: TRL | ours | TRL, MiB | ours | difference |"
     )
     print("|---|---|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     start = parameters_to_vector(tiny_qwen2(tiny_tokenizer(), **SIZES).parameters()).double()
-    cases = product(given.losses, given.prompts, given.means, given.batches, given.scored)
-    for loss, prompts, share, batch, score in cases:
-        case = (share, batch, score == "yes", loss, prompts)
+    cases = product(given.losses, given.prompts, given.means, given.batches, given.rollout_steps)
+    for loss, prompts, share, batch, rollout_steps in cases:
+        case = (share, batch, rollout_steps, loss, prompts)
         trainers = (GRPOTrainer, SteerGRPOTrainer)
         size = (given.steps, given.completions)
         turns = [[in_a_process(one, *case, False, *size) for one in trainers] for _ in range(given.turns)]
         theirs, own = (in_a_process(one, *case, True, *size) for one in trainers)
         difference = (own.parameters - theirs.parameters).norm() / (theirs.parameters - start).norm()
         cells = [
-            *(loss, prompts, str(share), str(batch), score, f"{median(a.seconds for a, _ in turns):.2f}"),
+            *(loss, prompts, str(share), str(batch), str(rollout_steps), f"{median(a.seconds for a, _ in turns):.2f}"),
             f"{median(a.seconds / b.seconds for a, b in turns):.2f}",
             f"{theirs.operations / own.operations:.2f}",
             f"{theirs.positions / theirs.tokens:.2f}",
@@ -403,7 +410,7 @@ def main() -> None:
     parser.add_argument("--means", nargs="+", type=int, default=[2, 4, 8], help="longest over mean length")
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 4, 8, 16], help="micro-batch sizes")
     parser.add_argument("--prompts", nargs="+", choices=LENGTHS, default=["short", "chat"])
-    parser.add_argument("--scored", nargs="+", choices=("yes", "no"), default=["yes"], help="by TRL, or not")
+    parser.add_argument("--rollout_steps", nargs="+", type=int, default=[2], help="optimizer steps of a rollout")
     parser.add_argument("--losses", nargs="+", default=["dapo"])
     parser.add_argument("--operations", action="store_true", help="count the operations, in one more pair")
     parser.add_argument("--turns", type=int, default=3)
