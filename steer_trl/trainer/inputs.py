@@ -10,7 +10,7 @@ from steer_trl.options.trl import CLIPPED_LOSSES
 from steer_trl.shaping import TokenBatch
 from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.support.randomness import draw_uniform
-from steer_trl.trainer.trl import GRPOTrainer, micro_batches_done, micro_batches_of_step, steps_per_rollout
+from steer_trl.trainer.trl import GRPOTrainer, find_position
 
 # Columns that `rollout.py` adds to the dictionary. TRL shuffles and splits them together with its own columns.
 OLD_LOGPS = "scored_per_token_logps"
@@ -88,8 +88,8 @@ def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draw
     # In an evaluation the rows do not belong to a rollout, so they are numbered from 0.
     rows = inputs.get(ROWS, torch.arange(len(logps), device=logps.device))
     # If a step has several rollouts, their rows have the same numbers, and `part` tells them apart.
-    of_step = micro_batches_of_step(trainer)
-    part = micro_batches_done(trainer) // of_step
+    position = find_position(trainer)
+    part = position.of_run // position.per_step
     return TokenBatch(
         logps=logps,
         old_logps=old_logps,
@@ -103,5 +103,5 @@ def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draw
         log_ratio=log_ratio,
         sensitivities=sensitivities,
         ref_logps=inputs.get("ref_per_token_logps"),
-        is_first_step=trainer.model.training and micro_batches_done(trainer) % steps_per_rollout(trainer) < of_step,
+        is_first_step=trainer.model.training and position.is_in_first_step,
     )
