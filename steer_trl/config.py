@@ -202,7 +202,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
             if setting == "hold_entropy_by" and method.control is None:
                 complaints.append(
                     f"hold_entropy_by={name!r} has no strength that could be moved. Use 'surprisal', 'repo_r', "
-                    "'entropy_change', 'entropy_bonus', or a custom method with a `control`."
+                    "'entropy_change', 'entropy_bonus', 'kl', or a custom method with a `control`."
                 )
         return complaints
 

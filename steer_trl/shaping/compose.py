@@ -114,6 +114,14 @@ def _add_bonus(shaper: Shaper, batch: TokenBatch, measure: Any) -> TokenBatch:
     return replace(batch, advantages=batch.advantages + torch.where(batch.mask.bool(), bonus, 0.0))
 
 
+def find_kl_coef(shapers: Shapers) -> float | None:
+    """Return the coefficient of TRL's KL penalty if a method sets it, otherwise `None`."""
+    for shaper in shapers.values():
+        if shaper.overrides("kl_coef"):
+            return shaper.kl_coef()
+    return None
+
+
 def find_entropy_coef(shapers: Shapers) -> float | None:
     """Return the coefficient of TRL's entropy bonus if a method sets it, otherwise `None`."""
     for shaper in shapers.values():

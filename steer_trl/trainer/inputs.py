@@ -16,6 +16,8 @@ from steer_trl.trainer.trl import GRPOTrainer, find_position
 OLD_LOGPS = "scored_per_token_logps"
 OLD_ENTROPIES = "scored_per_token_entropies"
 OLD_SENSITIVITIES = "scored_per_token_sensitivities"
+REF_LOGPS = "ref_per_token_logps"
+"""TRL's column of log-probabilities under the reference model."""
 ROWS = "rollout_rows"
 REWARDS = "rollout_rewards"
 EXPORT_STEP = "export_step"
@@ -102,6 +104,6 @@ def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draw
         draws=draw_uniform(trainer.args.seed, part, rows, logps.size(1)) if draws else None,
         log_ratio=log_ratio,
         sensitivities=sensitivities,
-        ref_logps=inputs.get("ref_per_token_logps"),
+        ref_logps=inputs.get(REF_LOGPS),
         is_first_step=trainer.model.training and position.is_in_first_step,
     )

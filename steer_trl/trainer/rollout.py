@@ -13,6 +13,7 @@ a subclass sets after calling TRL's.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,14 +23,14 @@ from trl.trainer.utils import pad
 
 from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.entropy.start import StartEntropy
-from steer_trl.shaping import Reads, Shaper, TokenBatch, act_on_rollouts, shape_rollout
+from steer_trl.shaping import Reads, Shaper, TokenBatch, act_on_rollouts, find_kl_coef, shape_rollout
 from steer_trl.support.randomness import keep_random_state
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.correctness import CorrectnessRemarks
 from steer_trl.trainer.forward.passes import Passes, ask_entropies
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
-from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, ROWS, Score, keep_score, loss_mask
+from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, REF_LOGPS, ROWS, Score, keep_score, loss_mask
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
 from steer_trl.trainer.trl import (
     FORWARD_ARGUMENTS,
@@ -39,6 +40,7 @@ from steer_trl.trainer.trl import (
     find_position,
     forward,
     intercept,
+    reference_of,
     replace_column,
 )
 
@@ -153,6 +155,7 @@ class RolloutShaping:
             with_truncated = self._restore_truncated(rollout)
             self._find_score(rollout, with_truncated, reads)
             self._tell_controllers(rollout)
+            self._add_reference(rollout)
             if self._reads.draws:
                 rollout[ROWS] = own_rows(self._trainer, rollout)
             self.correctness.read(self.rewards_per_function)
@@ -255,27 +258,36 @@ class RolloutShaping:
         append_to_log(self._trainer, {"rollout_entropy": entropy} | known)
         return entropy
 
-    @torch.no_grad()
-    def score(self, rollout: dict[str, Any]) -> Score:
-        """Compute the [`Score`] of `rollout` under the current policy.
+    def _add_reference(self, rollout: dict[str, Any]) -> None:
+        """Add the log-probabilities under the reference model to `rollout`, if the loss has a method's KL penalty."""
+        if not find_kl_coef(self._shapers):
+            return
+        with reference_of(self._trainer) as model:
+            rollout[REF_LOGPS], *_ = self._run_pass(forward, model, rollout)
 
-        The random state is restored afterwards.
-        """
+    def score(self, rollout: dict[str, Any]) -> Score:
+        """Compute the [`Score`] of `rollout` under the current policy."""
+        read = partial(self._passes.read, forward, self.wants_sensitivities)
+        _, score = self._run_pass(read, self._trainer.model, rollout, compute_entropy=True)
+        self._tripwire.check_score(score)
+        return score
+
+    @torch.no_grad()
+    def _run_pass(self, run: Callable[..., Any], model: Any, rollout: dict[str, Any], **others: Any) -> Any:
+        """Call `run` as TRL calls its forward pass of `model` over `rollout`. The random state is restored."""
         trainer = self._trainer
         args = trainer.args
         # A rollout stores images and token types under the names of the forward pass's arguments.
-        others = {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
-        others |= {"batch_size": args.per_device_train_batch_size, "compute_entropy": True}
+        others |= {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
+        others["batch_size"] = args.per_device_train_batch_size
         input_ids = torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1)
         attention_mask = torch.cat([rollout["prompt_mask"], rollout["completion_mask"]], dim=1)
-        inputs = (trainer, trainer.model, input_ids, attention_mask, rollout["completion_ids"].size(1))
+        inputs = (trainer, model, input_ids, attention_mask, rollout["completion_ids"].size(1))
         with (
             keep_random_state(trainer.accelerator.device),
             disable_gradient_checkpointing(trainer.model, args.gradient_checkpointing_kwargs),
         ):
-            _, score = self._passes.read(forward, self.wants_sensitivities, *inputs, **others)
-        self._tripwire.check_score(score)
-        return score
+            return run(*inputs, **others)
 
     def _restore_truncated(self, rollout: dict[str, Any]) -> dict[str, Any]:
         """Return `rollout` with masks that include truncated completions.

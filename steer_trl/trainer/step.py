@@ -10,7 +10,7 @@ computed right after it, unless they were already computed for the whole rollout
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from steer_trl.shaping import (
     TokenBatch,
     find_active,
     find_entropy_coef,
+    find_kl_coef,
     measure_all,
     replaces_kl,
     shape_batch,
@@ -31,7 +32,7 @@ from steer_trl.shaping import (
 from steer_trl.shaping.order_statistics import all_ranks, this_process
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.forward.passes import Passes, ask_entropies
-from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, read_score, token_batch
+from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, REF_LOGPS, Score, read_score, token_batch
 from steer_trl.trainer.log.step_log import StepLog
 from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.rollout import RolloutShaping
@@ -42,7 +43,7 @@ from steer_trl.trainer.trl import (
     is_replaced,
     rest_of_step,
     set_entropy_bonus,
-    without_kl_penalty,
+    use_beta,
 )
 
 
@@ -97,20 +98,30 @@ class OptimizerStep:
             return compute_loss(inputs)
         trainer = self._trainer
         if self.is_own_loss and find_entropy_coef(self._shapers) is not None:
-            self._tripwire.refuse_own_loss()
+            self._tripwire.refuse_own_loss("has no entropy bonus, and entropy_bonus acts only in TRL's")
+        if self.is_own_loss and find_kl_coef(self._shapers) is not None:
+            self._tripwire.refuse_own_loss("has no KL penalty, and kl acts only in TRL's")
         with self._tripwire.watch(inputs, trainer.model.training) as copy:
             self._is_in_loss = True
             self._inputs = copy
             try:
                 with (
                     intercept(trainer, _get_per_token_logps_and_entropies=self._read_pass),
-                    without_kl_penalty(trainer) if replaces_kl(self._shapers) else nullcontext(),
+                    self._set_beta(copy),
                 ):
                     loss = compute_loss(copy)
             finally:
                 self._is_in_loss = False
                 self._inputs = None
         return self._tripwire.follow(loss)
+
+    def _set_beta(self, inputs: dict[str, Any]) -> AbstractContextManager[None]:
+        """Return a context that sets the coefficient of TRL's KL penalty in the loss of `inputs`, if a method does."""
+        coefficient = 0.0 if replaces_kl(self._shapers) else find_kl_coef(self._shapers)
+        if coefficient is None:
+            return nullcontext()
+        # In an evaluation, and in the rest of a rollout that another method began, the reference has made no pass.
+        return use_beta(self._trainer, coefficient if REF_LOGPS in inputs else 0.0)
 
     def _read_pass(self, forward_pass: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a forward pass of the loss. Shape the advantages with the results of the first."""

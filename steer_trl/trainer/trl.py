@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from trl.trainer.utils import use_adapter
 
 from steer_trl.options.trl import LOSSES
 
@@ -289,14 +290,40 @@ def set_entropy_bonus(trainer: GRPOTrainer, coefficient: float) -> None:
 
 
 @contextmanager
-def without_kl_penalty(trainer: GRPOTrainer) -> Iterator[None]:
-    """Leave TRL's KL penalty out of a loss that is computed inside."""
-    beta = trainer.beta
-    trainer.beta = 0.0
+def use_beta(trainer: GRPOTrainer, beta: float) -> Iterator[None]:
+    """Give TRL's KL penalty the coefficient `beta` in a loss that is computed inside; 0 disables it."""
+    before = trainer.beta
+    trainer.beta = beta
     try:
         yield
     finally:
+        trainer.beta = before
+
+
+@contextmanager
+def build_reference(trainer: GRPOTrainer, args: "SteerGRPOConfig") -> Iterator[None]:
+    """Let TRL's constructor, called inside, make the reference model although `beta` is 0."""
+    beta = args.beta
+    args.beta = 1.0
+    try:
+        yield
+    finally:
+        args.beta = beta
         trainer.beta = beta
+
+
+@contextmanager
+def reference_of(trainer: GRPOTrainer) -> Iterator[Any]:
+    """Yield the model whose pass is that of the reference, as in TRL.
+
+    With an adapter, it is the policy without it, or with the adapter that the run began with.
+    """
+    if trainer.ref_model is not None:
+        yield trainer.ref_model
+        return
+    policy: Any = trainer.accelerator.unwrap_model(trainer.model)
+    with use_adapter(policy, adapter_name="ref" if "ref" in policy.peft_config else None):
+        yield trainer.model
 
 
 # The log, whose entries TRL averages.

@@ -138,9 +138,9 @@ class Tripwire(TrainerCallback):
         if needs_sensitivities and score.sensitivities is None and self._reads.sensitivities:
             self._refuse(f"{FUNCTION}, which computes the exact entropy change, was not called", FORWARD)
 
-    def refuse_own_loss(self) -> NoReturn:
-        """Raise because a method acts by TRL's entropy bonus, and a subclass replaces TRL's loss."""
-        self._refuse("its loss has no entropy bonus, and entropy_bonus acts only in TRL's")
+    def refuse_own_loss(self, lacks: str) -> NoReturn:
+        """Raise because a method acts by a term of TRL's loss, which a subclass replaces. `lacks` states the term."""
+        self._refuse(f"its loss {lacks}")
 
     def _compare(self, inputs: dict[str, Any]) -> None:
         """Warn once if the advantages of a rollout are no longer those that the methods have left. Collective."""
