@@ -19,7 +19,7 @@ from steer_trl.options.methods import MethodSettings
 from steer_trl.options.moved import moved_complaints
 from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.options.trl import entropy_target_complaints
-from steer_trl.shaping import Shaper, find_shaper, options
+from steer_trl.shaping import Reads, Shaper, find_shaper, options
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
 from steer_trl.support.redact import allow_texts, select_public
 from steer_trl.support.validation import as_tuple, refuse
@@ -202,7 +202,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
             if setting == "hold_entropy_by" and method.control is None:
                 complaints.append(
                     f"hold_entropy_by={name!r} has no strength that could be moved. Use 'surprisal', 'repo_r', "
-                    "'entropy_change', 'entropy_bonus', or a custom method with a `control`."
+                    "'entropy_change', 'entropy_bonus', 'kl', or a custom method with a `control`."
                 )
         return complaints
 
@@ -239,8 +239,8 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         accumulation = self.gradient_accumulation_steps
         per_rollout = self.steps_per_generation
-        compares = any(method.overrides("measure") for method in methods.values())
-        if not compares or self.shaping_scope == "micro_batch" or per_rollout % accumulation == 0:
+        reads = Reads.of(methods.values(), self.shaping_scope)
+        if not reads.step_statistics or per_rollout % accumulation == 0:
             return []
         return [
             f"steps_per_generation={per_rollout} cannot be combined with gradient_accumulation_steps={accumulation} "

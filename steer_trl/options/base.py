@@ -178,8 +178,8 @@ class ShapingConfig(GRPOConfig):
         str | None,
         Setting(
             "What hold_entropy moves, beside the methods: 'surprisal' (weights of surprising tokens: STARE's C2 with "
-            "a strength of ours), 'repo_r', 'entropy_change', 'entropy_bonus', or the import path of a method with a "
-            "strength. Unset: a method of advantage_shaping with a strength, or else 'surprisal'.",
+            "a strength of ours), 'repo_r', 'entropy_change', 'entropy_bonus', 'kl' (TRL's beta), or the import path "
+            "of a method with a strength. Unset: a method of advantage_shaping with a strength, or else 'surprisal'.",
             needs={"hold_entropy": "(0, inf)"},
         ),
     ] = None

@@ -51,6 +51,12 @@ OWN_BONUS = {
 }
 
 
+OWN_KL = {
+    "beta": Need((0.0,), "it sets the coefficient itself"),
+    "sync_ref_model": Need((False,), "the reference would not stay the initial model"),
+}
+
+
 def is_met(wanted: Any, value: Any) -> bool:
     """Return whether `value` matches `wanted`, which is a value, a tuple of allowed values, or an interval.
 

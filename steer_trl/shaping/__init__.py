@@ -5,32 +5,32 @@ from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.compose import (
     Shaped,
     act_on_rollouts,
-    compares_tokens,
+    find_active,
     find_entropy_coef,
+    find_kl_coef,
     measure_all,
-    reads_rollouts,
-    reads_sensitivities,
     replaces_kl,
     shape_batch,
     shape_rollout,
 )
 from steer_trl.shaping.methods import SHAPERS, find_shaper, make_shapers
+from steer_trl.shaping.reads import Reads
 
 __all__ = [
     "SHAPERS",
     "Paper",
+    "Reads",
     "Rollout",
     "Shaped",
     "Shaper",
     "TokenBatch",
     "act_on_rollouts",
-    "compares_tokens",
+    "find_active",
     "find_entropy_coef",
+    "find_kl_coef",
     "find_shaper",
     "make_shapers",
     "measure_all",
-    "reads_rollouts",
-    "reads_sensitivities",
     "replaces_kl",
     "shape_batch",
     "shape_rollout",

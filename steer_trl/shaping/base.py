@@ -6,6 +6,7 @@
     bonus(batch, measure)       adds a bonus to the advantages of a micro-batch, in the loss
     weights(batch, measure)     multiplies the advantages of a micro-batch, token by token
     entropy_coef()              sets TRL's entropy bonus in the loss, and leaves the advantages unchanged
+    kl_coef()                   sets TRL's KL penalty in the loss, and leaves the advantages unchanged
 
 `measure(batch, reduce)` computes statistics over the tokens of an optimizer step. `bonus` and `weights` compare each
 token with these statistics. `compose.py` combines the hooks of several methods.
@@ -30,7 +31,7 @@ Config = TypeVar("Config", bound=ShapingConfig)
 
 ROLLOUT_HOOKS = ("advantages", "scales", "rollout_bonus")
 BATCH_HOOKS = ("bonus", "weights")
-HOOKS = (*ROLLOUT_HOOKS, *BATCH_HOOKS, "entropy_coef")
+HOOKS = (*ROLLOUT_HOOKS, *BATCH_HOOKS, "entropy_coef", "kl_coef")
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Shaper(HasOptions, Generic[Config]):
     replaces_kl: ClassVar[bool] = False
     """Whether the method takes the place of TRL's KL penalty, which is then left out of the loss.
 
-    The `ref_logps` of a [`TokenBatch`] are set if `beta` is not 0.
+    The `ref_logps` of a [`TokenBatch`] are set if `beta` is not 0, or a method's [`kl_coef`].
     """
 
     per_token: ClassVar[bool] = True
@@ -227,6 +228,13 @@ class Shaper(HasOptions, Generic[Config]):
         """Return the coefficient of TRL's entropy bonus in the current loss.
 
         If it is 0, the loss stays bit for bit the same.
+        """
+        return 0.0
+
+    def kl_coef(self) -> float:
+        """Return the coefficient of TRL's KL penalty in the current loss.
+
+        If it is 0, the loss stays bit for bit the same, and the reference model makes no pass.
         """
         return 0.0
 

@@ -40,7 +40,7 @@ class TokenBatch:
         sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): the exact Phi of each token
             ([`~steer_trl.functional.entropy_sensitivity`]), set only if a method's `reads` names them.
         ref_logps (`torch.Tensor` of shape `[B, T]`, *optional*): log-probabilities under the reference model, nats.
-            Set if TRL's `beta` is not 0.
+            Set if the loss has a KL penalty or `beta` is not 0.
         is_first_step (`bool`): whether the policy was not updated since the rollout. `logps` and `old_logps` then
             differ only by rounding.
     """

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from steer_trl.options.base import ShapingConfig, find_changes, find_defaults, idle_complaints
-from steer_trl.options.needs import OWN_BONUS, OWN_LOSS, Need, find_unmet
+from steer_trl.options.needs import OWN_BONUS, OWN_KL, OWN_LOSS, Need, find_unmet
 from steer_trl.shaping.base import BATCH_HOOKS, HOOKS, Shaper
 from steer_trl.shaping.methods import READERS, SHAPERS
 from steer_trl.shaping.options import read_options
@@ -56,7 +56,9 @@ def need_complaints(name: str, method: type[Shaper], args: ShapingConfig) -> lis
         setting: Need((needed, usual[setting]), f"it brings a loss of its own, and needs {setting}={needed!r}")
         for setting, needed in method.surrogate.items()
     }
-    return find_unmet(repr(name), needs | (OWN_BONUS if method.overrides("entropy_coef") else {}), args)
+    needs |= OWN_BONUS if method.overrides("entropy_coef") else {}
+    needs |= OWN_KL if method.overrides("kl_coef") else {}
+    return find_unmet(repr(name), needs, args)
 
 
 def combination_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
@@ -76,8 +78,9 @@ def combination_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
         (("advantages",), "each replaces the advantages"),
         (("rollout_bonus", "bonus"), "sums depend on who comes first"),
         (("entropy_coef",), "each sets the one coefficient of TRL's entropy bonus"),
+        (("kl_coef",), "each sets the coefficient of TRL's KL penalty, or takes its place"),
     ]:
-        names = [n for n, m in methods.items() if m.overrides(*hooks)]
+        names = [n for n, m in methods.items() if m.overrides(*hooks) or (hooks == ("kl_coef",) and m.replaces_kl)]
         if len(names) > 1:
             complaints.append(_refusal(names, why))
     random = [name for name, method in methods.items() if "draws" in method.reads]

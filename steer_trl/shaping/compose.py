@@ -44,14 +44,14 @@ COMBINE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
+def find_active(shapers: Shapers) -> list[Shaper]:
+    """Return the methods that can currently change something."""
+    return [shaper for shaper in shapers.values() if shaper.active]
+
+
 def act_on_rollouts(shapers: Shapers) -> list[Shaper]:
     """Return the active methods that change the advantages of a whole rollout."""
-    return [s for s in shapers.values() if s.active and s.overrides(*ROLLOUT_HOOKS)]
-
-
-def reads_rollouts(shapers: Shapers) -> bool:
-    """Return whether any method, active or not, changes or reads a whole rollout."""
-    return any(s.overrides(*ROLLOUT_HOOKS) or "mean_entropy" in s.reads for s in shapers.values())
+    return [shaper for shaper in find_active(shapers) if shaper.overrides(*ROLLOUT_HOOKS)]
 
 
 def shape_rollout(shapers: Iterable[Shaper], rollout: Rollout) -> Tensor:
@@ -66,16 +66,6 @@ def shape_rollout(shapers: Iterable[Shaper], rollout: Rollout) -> Tensor:
             found = found.unsqueeze(1) if found.dim() == 1 else found
             rollout = replace(rollout, advantages=COMBINE[hook](rollout.advantages, found))
     return rollout.advantages
-
-
-def compares_tokens(shapers: Shapers) -> bool:
-    """Return whether any active method compares the tokens of an optimizer step with each other."""
-    return any(shaper.active and shaper.overrides("measure") for shaper in shapers.values())
-
-
-def reads_sensitivities(shapers: Shapers) -> bool:
-    """Return whether any method, active or not, reads the exact entropy sensitivities."""
-    return any("sensitivities" in shaper.reads for shaper in shapers.values())
 
 
 def replaces_kl(shapers: Shapers) -> bool:
@@ -122,6 +112,14 @@ def _add_bonus(shaper: Shaper, batch: TokenBatch, measure: Any) -> TokenBatch:
     if bonus is None:
         return batch
     return replace(batch, advantages=batch.advantages + torch.where(batch.mask.bool(), bonus, 0.0))
+
+
+def find_kl_coef(shapers: Shapers) -> float | None:
+    """Return the coefficient of TRL's KL penalty if a method sets it, otherwise `None`."""
+    for shaper in shapers.values():
+        if shaper.overrides("kl_coef"):
+            return shaper.kl_coef()
+    return None
 
 
 def find_entropy_coef(shapers: Shapers) -> float | None:

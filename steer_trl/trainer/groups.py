@@ -4,13 +4,12 @@ Tokens are gathered from other ranks only if a group is spread over several rank
 rollout.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from steer_trl.shaping import Rollout, Shaper
+from steer_trl.shaping import Reads, Rollout
 from steer_trl.trainer.correctness import deciding_reward, total_reward
 from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, loss_mask
 from steer_trl.trainer.trl import GRPOTrainer
@@ -18,26 +17,25 @@ from steer_trl.trainer.trl import GRPOTrainer
 
 def whole_groups(
     trainer: GRPOTrainer,
-    shapers: Sequence[Shaper],
+    reads: Reads,
     rollout: dict[str, Any],
-    compared: dict[str, Any],
+    with_truncated: dict[str, Any],
     rewards_per_function: Tensor,
 ) -> tuple[Rollout, slice]:
-    """Return the groups that the methods in `shapers` compare, and the slice of this rank's rows.
+    """Return the groups that methods compare, with what they read, and the slice of this rank's rows.
 
     Collective.
 
-    `rollout` has this rank's completions, with masks of the tokens in the loss. The masks in `compared` also include
-    truncated completions, which the loss may leave out.
+    `rollout` has this rank's completions, with masks of the tokens in the loss. The masks in `with_truncated` also
+    include truncated completions, which the loss may leave out.
     """
-    reads = {name for shaper in shapers for name in shaper.reads}
     count = len(rollout["advantages"])
     size = trainer.num_generations
     start = trainer.accelerator.process_index * count
     own = slice(start, start + count)
     # Some completions of a group may be on other ranks.
     is_spread = count % size != 0
-    sees_all = trainer.accelerator.num_processes > 1 and (is_spread or "all_ranks" in reads)
+    sees_all = trainer.accelerator.num_processes > 1 and (is_spread or reads.all_ranks)
 
     def fetch(tensor: Tensor) -> Tensor:
         if not sees_all:
@@ -48,18 +46,17 @@ def whole_groups(
         # The mask is converted so that only one byte per token is gathered.
         return fetch(loss_mask(inputs).to(torch.uint8)).bool()
 
-    reads_rewards = bool({"rewards", "correctness"} & reads)
     # `rewards_per_function` has the rewards of all ranks.
     rows = slice(None) if sees_all else own
     groups = Rollout(
         num_generations=size,
         mask=fetch_mask(rollout),
         advantages=fetch(rollout["advantages"].view(count, -1)),
-        rewards=total_reward(trainer, rewards_per_function[rows]) if reads_rewards else None,
-        deciding_rewards=deciding_reward(trainer, rewards_per_function[rows]) if reads_rewards else None,
-        logps=fetch(compared[OLD_LOGPS]) if "logps" in reads else None,
-        entropies=fetch(compared[OLD_ENTROPIES]) if "entropies" in reads else None,
-        response_mask=fetch_mask(compared) if compared is not rollout else None,
+        rewards=total_reward(trainer, rewards_per_function[rows]) if reads.rewards else None,
+        deciding_rewards=deciding_reward(trainer, rewards_per_function[rows]) if reads.rewards else None,
+        logps=fetch(with_truncated[OLD_LOGPS]) if reads.logps else None,
+        entropies=fetch(with_truncated[OLD_ENTROPIES]) if reads.entropies else None,
+        response_mask=fetch_mask(with_truncated) if with_truncated is not rollout else None,
     )
     return groups, own if sees_all else slice(0, count)
 

@@ -10,12 +10,14 @@ from steer_trl.options.trl import CLIPPED_LOSSES
 from steer_trl.shaping import TokenBatch
 from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.support.randomness import draw_uniform
-from steer_trl.trainer.trl import GRPOTrainer, micro_batches_done, micro_batches_of_step, steps_per_rollout
+from steer_trl.trainer.trl import GRPOTrainer, find_position
 
 # Columns that `rollout.py` adds to the dictionary. TRL shuffles and splits them together with its own columns.
 OLD_LOGPS = "scored_per_token_logps"
 OLD_ENTROPIES = "scored_per_token_entropies"
 OLD_SENSITIVITIES = "scored_per_token_sensitivities"
+REF_LOGPS = "ref_per_token_logps"
+"""TRL's column of log-probabilities under the reference model."""
 ROWS = "rollout_rows"
 REWARDS = "rollout_rewards"
 EXPORT_STEP = "export_step"
@@ -88,8 +90,8 @@ def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draw
     # In an evaluation the rows do not belong to a rollout, so they are numbered from 0.
     rows = inputs.get(ROWS, torch.arange(len(logps), device=logps.device))
     # If a step has several rollouts, their rows have the same numbers, and `part` tells them apart.
-    of_step = micro_batches_of_step(trainer)
-    part = micro_batches_done(trainer) // of_step
+    position = find_position(trainer)
+    part = position.of_run // position.per_step
     return TokenBatch(
         logps=logps,
         old_logps=old_logps,
@@ -102,6 +104,6 @@ def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draw
         draws=draw_uniform(trainer.args.seed, part, rows, logps.size(1)) if draws else None,
         log_ratio=log_ratio,
         sensitivities=sensitivities,
-        ref_logps=inputs.get("ref_per_token_logps"),
-        is_first_step=trainer.model.training and micro_batches_done(trainer) % steps_per_rollout(trainer) < of_step,
+        ref_logps=inputs.get(REF_LOGPS),
+        is_first_step=trainer.model.training and position.is_in_first_step,
     )

@@ -1,6 +1,7 @@
 """Makes and connects the parts that a `SteerGRPOTrainer` adds to TRL's trainer."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from transformers import TrainerCallback
@@ -14,7 +15,7 @@ from steer_trl.monitoring.learning_rules import IS_TRUNCATED, ON_ROLLOUTS
 from steer_trl.monitoring.run_log import RunLog, is_at_its_end
 from steer_trl.monitoring.sampling_warnings import remark_other_policies, truncation
 from steer_trl.monitoring.watch import Watch
-from steer_trl.shaping import make_shapers, reads_rollouts
+from steer_trl.shaping import Reads, find_kl_coef, make_shapers
 from steer_trl.shaping.base import ROLLOUT_HOOKS
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.cards import ModelCards
@@ -37,7 +38,7 @@ from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.sampling.resample import Resampling
 from steer_trl.trainer.step import OptimizerStep
-from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, forget_rollout
+from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, build_reference, forget_rollout
 
 
 class Shaping:
@@ -65,21 +66,23 @@ class Shaping:
         self.tags = [*TAGS, *(name.replace(":", ".").rpartition(".")[2] for name in self.shapers)]
         self.start = StartEntropy(first_rollouts(args))
         self.hold = None if args.hold_entropy is None else HoldEntropy(args, self.shapers, self.start)
+        is_held = self.hold is not None
+        self.reads = Reads.of(self.shapers.values(), args.shaping_scope, is_held, is_logged=args.diagnostics)
         self.resampling = Resampling(trainer) if args.dynamic_sampling == "resample" else None
         self.generation = Generation(trainer, args.skips_padding, is_compiled)
         self.generated = GeneratedTokens(trainer)
         self.padding = Padding(trainer, args.skips_padding, is_compiled)
         self.ordering = Ordering(trainer, self.padding, self.shapers)
-        self.forward = Forward(trainer, self.padding, self.shapers)
+        self.forward = Forward(trainer, self.padding, self.reads)
         self.passes = Passes()
-        needs_rollouts = self.hold is not None or self.resampling is not None or reads_rollouts(self.shapers)
-        self.tripwire = Tripwire(trainer, self.shapers, needs_rollouts)
+        self.tripwire = Tripwire(trainer, self.shapers, self.reads, resamples=self.resampling is not None)
         self.rollouts = RolloutShaping(
-            *(trainer, self.shapers, self.hold, self.generated, self.start, self.passes, self.tripwire)
+            *(trainer, self.shapers, self.reads, self.hold, self.generated, self.start, self.passes, self.tripwire)
         )
         self.tokens = TokenLog(trainer, self.rollouts)
         self.step = OptimizerStep(
-            *(trainer, self.shapers, self.hold, self.rollouts, self.tokens, self.tripwire, self.passes, is_compiled)
+            *(trainer, self.shapers, self.reads, self.hold, self.rollouts, self.tokens, self.tripwire),
+            *(self.passes, is_compiled),
         )
         self.facts = self._find_facts(args)
         self.alarms = Alarms(Watch(facts=self.facts))
@@ -98,6 +101,11 @@ class Shaping:
         methods = [name for name, shaper in self.shapers.items() if shaper.overrides(*ROLLOUT_HOOKS)]
         facts = {ON_ROLLOUTS + name: 1.0 for name in methods}
         return facts | ({IS_TRUNCATED: 1.0} if truncation(args) is not None else {})
+
+    def prepare_constructor(self, args: SteerGRPOConfig) -> AbstractContextManager[None]:
+        """Return a context in which TRL's constructor makes everything that methods need of it."""
+        needs_reference = find_kl_coef(self.shapers) is not None
+        return build_reference(self._trainer, args) if needs_reference else nullcontext()
 
     def attach(self) -> None:
         """Check the constructed trainer, and register the callbacks.

@@ -13,6 +13,7 @@ a subclass sets after calling TRL's.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,22 +23,24 @@ from trl.trainer.utils import pad
 
 from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.entropy.start import StartEntropy
-from steer_trl.shaping import Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
+from steer_trl.shaping import Reads, Shaper, TokenBatch, act_on_rollouts, find_kl_coef, shape_rollout
 from steer_trl.support.randomness import keep_random_state
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.correctness import CorrectnessRemarks
 from steer_trl.trainer.forward.passes import Passes, ask_entropies
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
-from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
+from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, REF_LOGPS, ROWS, Score, keep_score, loss_mask
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
 from steer_trl.trainer.trl import (
     FORWARD_ARGUMENTS,
     GRPOTrainer,
     append_to_log,
     class_of_override,
+    find_position,
     forward,
     intercept,
+    reference_of,
     replace_column,
 )
 
@@ -56,6 +59,7 @@ class RolloutShaping:
         self,
         trainer: GRPOTrainer,
         shapers: Mapping[str, Shaper],
+        reads: Reads,
         hold: HoldEntropy | None,
         generated: GeneratedTokens,
         start: StartEntropy,
@@ -66,6 +70,7 @@ class RolloutShaping:
         self.rewards_per_function = torch.empty(0)
         self._trainer = trainer
         self._shapers = shapers
+        self._reads = reads
         self._hold = hold
         self._generated = generated
         self.correctness = CorrectnessRemarks(trainer, shapers)
@@ -78,17 +83,12 @@ class RolloutShaping:
         self._is_generating = False
 
     @property
-    def wants_entropy(self) -> bool:
-        """Whether `hold_entropy` or a method needs the mean entropy of the rollout."""
-        return self._hold is not None or any("mean_entropy" in shaper.reads for shaper in self._shapers.values())
-
-    @property
     def wants_sensitivities(self) -> bool:
         """Whether the pass over the whole rollout must also compute exact entropy sensitivities.
 
         This is necessary if a method that reads them compares tokens across micro-batches.
         """
-        return self._trainer.args.shaping_scope != "micro_batch" and reads_sensitivities(self._shapers)
+        return self._reads.sensitivities and self._trainer.args.shaping_scope != "micro_batch"
 
     # While TRL generates a rollout.
 
@@ -148,42 +148,68 @@ class RolloutShaping:
         The log-probabilities and entropies are added to `rollout` if TRL computed them or if they are needed.
         """
         self._check_origin()
-        # Without old log-probabilities, TRL's only pass is that of the reference, which may be the policy itself.
-        recorded = self._first_pass if "old_per_token_logps" in rollout else None
-        self._first_pass = None
-        if not self._shapers:
-            self._tripwire.on_rollout(rollout)
-            return rollout
-        acting = act_on_rollouts(self._shapers)
-        compared = self._restore_truncated(rollout)
-        score = recorded
-        reads_tokens = any({"logps", "entropies"} & set(shaper.reads) for shaper in acting)
-        # TRL's own pass masks truncated completions that the loss leaves out.
-        hides_tokens = compared is not rollout
-        if (reads_tokens and hides_tokens) or (recorded is None and (reads_tokens or self.wants_entropy)):
-            scored = self.score(compared)
-            keep_score(compared, scored)
-            score = recorded or scored
-        if score is not None:
-            keep_score(rollout, score)
-            self._update_controllers(self.log_entropy(score.entropies, loss_mask(rollout)))
-        if any("draws" in shaper.reads for shaper in self._shapers.values()):
-            rollout[ROWS] = own_rows(self._trainer, rollout)
-        self.correctness.read(self.rewards_per_function)
-        if acting:
-            self._check_rewards(acting, rollout)
-            self._report_replaced(rollout)
-            groups, own = whole_groups(self._trainer, acting, rollout, compared, self.rewards_per_function)
-            before = rollout["advantages"]
-            width = rollout["completion_ids"].size(1)
-            shaped = shape_rollout(acting, groups)[own][:, :width]
-            # The shape must be the same on every rank. On one of them, all completions may have a single token.
-            is_flat = before.dim() == 1 and not any(shaper.per_token for shaper in acting)
-            rollout["advantages"] = shaped.squeeze(1) if is_flat else shaped
-            self._log_change(before, rollout["advantages"], loss_mask(rollout))
-            self._show(rollout["advantages"], loss_mask(compared))
+        if self._shapers:
+            # Which methods act is decided before the controllers set their strengths for this rollout.
+            acting = act_on_rollouts(self._shapers)
+            reads = Reads.of(acting, self._trainer.args.shaping_scope)
+            with_truncated = self._restore_truncated(rollout)
+            self._find_score(rollout, with_truncated, reads)
+            self._tell_controllers(rollout)
+            self._add_reference(rollout)
+            if self._reads.draws:
+                rollout[ROWS] = own_rows(self._trainer, rollout)
+            self.correctness.read(self.rewards_per_function)
+            if acting:
+                self._let_act(acting, reads, rollout, with_truncated)
         self._tripwire.on_rollout(rollout)
         return rollout
+
+    def _find_score(self, rollout: dict[str, Any], with_truncated: dict[str, Any], reads: Reads) -> None:
+        """Store the score of `rollout` in both dictionaries, if TRL computed it or if it is needed.
+
+        `reads` are those of the methods that act on the rollout.
+        """
+        # Without old log-probabilities, TRL's only pass is that of the reference, which may be the policy itself.
+        score = self._first_pass if "old_per_token_logps" in rollout else None
+        self._first_pass = None
+        # TRL's own pass masks truncated completions that the loss leaves out.
+        hides_truncated = reads.scores and with_truncated is not rollout
+        is_missing = score is None and (reads.scores or self._reads.mean_entropy)
+        if hides_truncated or is_missing:
+            complete = self.score(with_truncated)
+            keep_score(with_truncated, complete)
+            score = score or complete
+        if score is not None:
+            keep_score(rollout, score)
+
+    def _tell_controllers(self, rollout: dict[str, Any]) -> None:
+        """Pass the mean entropy of `rollout`, if its score is known, to the methods and then to `hold_entropy`."""
+        if OLD_ENTROPIES not in rollout:
+            return
+        entropy = self._log_entropy(rollout[OLD_ENTROPIES], loss_mask(rollout))
+        progress = self._generated.progress()
+        for shaper in self._shapers.values():
+            shaper.progress = progress
+            shaper.on_rollout(entropy)
+        if self._hold is not None:
+            self._hold.on_rollout(entropy, progress)
+
+    def _let_act(
+        self, acting: Sequence[Shaper], reads: Reads, rollout: dict[str, Any], with_truncated: dict[str, Any]
+    ) -> None:
+        """Let the methods in `acting`, which read `reads`, change the advantages of `rollout`."""
+        if reads.rewards:
+            self._check_rewards(rollout)
+        self._report_replaced(rollout)
+        groups, own = whole_groups(self._trainer, reads, rollout, with_truncated, self.rewards_per_function)
+        before = rollout["advantages"]
+        width = rollout["completion_ids"].size(1)
+        shaped = shape_rollout(acting, groups)[own][:, :width]
+        # The shape must be the same on every rank. On one of them, all completions may have a single token.
+        is_flat = before.dim() == 1 and not any(shaper.per_token for shaper in acting)
+        rollout["advantages"] = shaped.squeeze(1) if is_flat else shaped
+        self._log_change(before, rollout["advantages"], loss_mask(rollout))
+        self._show(rollout["advantages"], loss_mask(with_truncated))
 
     def _check_origin(self) -> None:
         """Raise if a subclass has made the rollout without `read_rollout`, although a setting needs that."""
@@ -192,10 +218,8 @@ class RolloutShaping:
         if is_needed and self._advantages_of_trl is None:
             self._tripwire.refuse_rollout("it did not use SteerGRPOTrainer._generate_and_score_completions")
 
-    def _check_rewards(self, acting: Sequence[Shaper], rollout: dict[str, Any]) -> None:
-        """Raise if a method reads rewards, and those recorded are not the rewards of these completions."""
-        if not any("rewards" in shaper.reads for shaper in acting):
-            return
+    def _check_rewards(self, rollout: dict[str, Any]) -> None:
+        """Raise if the recorded rewards are not those of the completions of `rollout`."""
         completions = len(rollout["advantages"]) * self._trainer.accelerator.num_processes
         rewards = len(self.rewards_per_function)
         if rewards != completions:
@@ -217,7 +241,15 @@ class RolloutShaping:
                 text = "%s replaces the advantages that %s sets: they have no effect. Leave one of them out."
                 logger.warning(text, ", ".join(replacing), name)
 
-    def log_entropy(self, entropies: Tensor, mask: Tensor) -> float:
+    def read_step(self, inputs: dict[str, Any], step: TokenBatch) -> None:
+        """Log the entropy of a rollout that has no score, from the tokens of its only step. Collective.
+
+        `inputs` is the first micro-batch of the step. The policy has not been updated with any of its tokens.
+        """
+        if OLD_LOGPS not in inputs and find_position(self._trainer).has_rollout_in_step:
+            self._log_entropy(step.entropies, step.mask)
+
+    def _log_entropy(self, entropies: Tensor, mask: Tensor) -> float:
         """Log and return the mean entropy of a new rollout over all ranks, in nats. Collective."""
         entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
         self.start.add(entropy, is_late=self._trainer.state.global_step > 0)
@@ -226,36 +258,36 @@ class RolloutShaping:
         append_to_log(self._trainer, {"rollout_entropy": entropy} | known)
         return entropy
 
-    def _update_controllers(self, entropy: float) -> None:
-        """Pass a new rollout's mean entropy, in nats per token, to the methods and then to `hold_entropy`."""
-        progress = self._generated.progress()
-        for shaper in self._shapers.values():
-            shaper.progress = progress
-            shaper.on_rollout(entropy)
-        if self._hold is not None:
-            self._hold.on_rollout(entropy, progress)
+    def _add_reference(self, rollout: dict[str, Any]) -> None:
+        """Add the log-probabilities under the reference model to `rollout`, if the loss has a method's KL penalty."""
+        if not find_kl_coef(self._shapers):
+            return
+        with reference_of(self._trainer) as model:
+            rollout[REF_LOGPS], *_ = self._run_pass(forward, model, rollout)
+
+    def score(self, rollout: dict[str, Any]) -> Score:
+        """Compute the [`Score`] of `rollout` under the current policy."""
+        read = partial(self._passes.read, forward, self.wants_sensitivities)
+        _, score = self._run_pass(read, self._trainer.model, rollout, compute_entropy=True)
+        self._tripwire.check_score(score)
+        return score
 
     @torch.no_grad()
-    def score(self, rollout: dict[str, Any]) -> Score:
-        """Compute the [`Score`] of `rollout` under the current policy.
-
-        The random state is restored afterwards.
-        """
+    def _run_pass(self, run: Callable[..., Any], model: Any, rollout: dict[str, Any], **others: Any) -> Any:
+        """Call `run` as TRL calls its forward pass of `model` over `rollout`. The random state is restored."""
         trainer = self._trainer
         args = trainer.args
         # A rollout stores images and token types under the names of the forward pass's arguments.
-        others = {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
-        others |= {"batch_size": args.per_device_train_batch_size, "compute_entropy": True}
+        others |= {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
+        others["batch_size"] = args.per_device_train_batch_size
         input_ids = torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1)
         attention_mask = torch.cat([rollout["prompt_mask"], rollout["completion_mask"]], dim=1)
-        inputs = (trainer, trainer.model, input_ids, attention_mask, rollout["completion_ids"].size(1))
+        inputs = (trainer, model, input_ids, attention_mask, rollout["completion_ids"].size(1))
         with (
             keep_random_state(trainer.accelerator.device),
             disable_gradient_checkpointing(trainer.model, args.gradient_checkpointing_kwargs),
         ):
-            _, score = self._passes.read(forward, self.wants_sensitivities, *inputs, **others)
-        self._tripwire.check_score(score)
-        return score
+            return run(*inputs, **others)
 
     def _restore_truncated(self, rollout: dict[str, Any]) -> dict[str, Any]:
         """Return `rollout` with masks that include truncated completions.

@@ -10,7 +10,7 @@ computed right after it, unless they were already computed for the whole rollout
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -19,32 +19,31 @@ from torch import Tensor
 
 from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.shaping import (
+    Reads,
     Shaper,
     TokenBatch,
-    compares_tokens,
+    find_active,
     find_entropy_coef,
+    find_kl_coef,
     measure_all,
-    reads_sensitivities,
     replaces_kl,
     shape_batch,
 )
 from steer_trl.shaping.order_statistics import all_ranks, this_process
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.forward.passes import Passes, ask_entropies
-from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, read_score, token_batch
+from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, REF_LOGPS, Score, read_score, token_batch
 from steer_trl.trainer.log.step_log import StepLog
 from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.trl import (
     GRPOTrainer,
+    find_position,
     intercept,
     is_replaced,
-    micro_batches_done,
-    micro_batches_of_rollout,
-    micro_batches_of_step,
+    rest_of_step,
     set_entropy_bonus,
-    steps_per_rollout,
-    without_kl_penalty,
+    use_beta,
 )
 
 
@@ -55,6 +54,7 @@ class OptimizerStep:
         self,
         trainer: GRPOTrainer,
         shapers: Mapping[str, Shaper],
+        reads: Reads,
         hold: HoldEntropy | None,
         rollouts: RolloutShaping,
         tokens: TokenLog,
@@ -64,13 +64,13 @@ class OptimizerStep:
     ) -> None:
         self._trainer = trainer
         self._shapers = shapers
+        self._reads = reads
         self._hold = hold
         self._rollouts = rollouts
         self._tokens = tokens
         self._tripwire = tripwire
         self._passes = passes
         self._is_compiled = is_compiled
-        self._draws = any("draws" in shaper.reads for shaper in shapers.values())
         # Whether a loss is being computed, and its inputs until its forward pass has been read.
         self._is_in_loss = False
         self._inputs: dict[str, Any] | None = None
@@ -81,7 +81,7 @@ class OptimizerStep:
         # The optimizer step whose statistics are in `_measures`.
         self._measured: int | None = None
         self._measures: dict[str, Any] | None = None
-        self._log = StepLog(self._trainer, self._shapers, self._hold)
+        self._log = StepLog(self._trainer, self._shapers, self._hold, self._reads)
         self._tokens.begin_training()
 
     @cached_property
@@ -98,20 +98,30 @@ class OptimizerStep:
             return compute_loss(inputs)
         trainer = self._trainer
         if self.is_own_loss and find_entropy_coef(self._shapers) is not None:
-            self._tripwire.refuse_own_loss()
+            self._tripwire.refuse_own_loss("has no entropy bonus, and entropy_bonus acts only in TRL's")
+        if self.is_own_loss and find_kl_coef(self._shapers) is not None:
+            self._tripwire.refuse_own_loss("has no KL penalty, and kl acts only in TRL's")
         with self._tripwire.watch(inputs, trainer.model.training) as copy:
             self._is_in_loss = True
             self._inputs = copy
             try:
                 with (
                     intercept(trainer, _get_per_token_logps_and_entropies=self._read_pass),
-                    without_kl_penalty(trainer) if replaces_kl(self._shapers) else nullcontext(),
+                    self._set_beta(copy),
                 ):
                     loss = compute_loss(copy)
             finally:
                 self._is_in_loss = False
                 self._inputs = None
         return self._tripwire.follow(loss)
+
+    def _set_beta(self, inputs: dict[str, Any]) -> AbstractContextManager[None]:
+        """Return a context that sets the coefficient of TRL's KL penalty in the loss of `inputs`, if a method does."""
+        coefficient = 0.0 if replaces_kl(self._shapers) else find_kl_coef(self._shapers)
+        if coefficient is None:
+            return nullcontext()
+        # In an evaluation, and in the rest of a rollout that another method began, the reference has made no pass.
+        return use_beta(self._trainer, coefficient if REF_LOGPS in inputs else 0.0)
 
     def _read_pass(self, forward_pass: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a forward pass of the loss. Shape the advantages with the results of the first."""
@@ -131,7 +141,7 @@ class OptimizerStep:
         """Whether the next forward pass belongs to a loss that needs exact entropy sensitivities."""
         assert self._inputs is not None
         is_shown = self._tokens.exports(self._inputs) and not self._is_compiled
-        return is_shown or reads_sensitivities(self._shapers)
+        return is_shown or self._reads.sensitivities
 
     def _on_forward(self, score: Score) -> None:
         """Shape the advantages of the current loss with the results of its forward pass.
@@ -158,7 +168,7 @@ class OptimizerStep:
         """
         trainer = self._trainer
         is_training = trainer.model.training
-        batch = token_batch(trainer, inputs, score, self._draws)
+        batch = self._to_batch(inputs, score)
         if is_training and self._measured != trainer.state.global_step:
             self._measures = self._measure_step(inputs, batch)
             self._measured = trainer.state.global_step
@@ -176,27 +186,28 @@ class OptimizerStep:
                 self._log.write()
 
     def _measure_step(self, inputs: dict[str, Any], first: TokenBatch) -> dict[str, Any] | None:
-        """Compute the statistics over the whole step.
+        """Compute the statistics over the whole step, whose first micro-batch is `inputs`, or `first` as scored now.
 
-        The result is `None` if no method compares tokens across micro-batches.
+        The result is `None` if no active method compares tokens across micro-batches.
         """
-        trainer = self._trainer
-        args = trainer.args
-        is_scored = OLD_LOGPS in inputs
-        if args.shaping_scope == "micro_batch" or not compares_tokens(self._shapers):
+        scope = self._trainer.args.shaping_scope
+        if not Reads.of(find_active(self._shapers), scope).step_statistics:
             return None
-        done = micro_batches_done(trainer)
-        start = done % args.steps_per_generation
-        others = micro_batches_of_rollout(trainer)[start + 1 : start + micro_batches_of_step(trainer)]
-        # After a resume with a different method, the stored rollout may lack the sensitivities that this method needs.
-        is_known = is_scored and (OLD_SENSITIVITIES in inputs or not self._rollouts.wants_sensitivities)
-        if is_known and (done % steps_per_rollout(trainer) == 0 or args.shaping_scope == "step"):
-            batches = [token_batch(trainer, i, read_score(i), self._draws) for i in (inputs, *others)]
+        others = rest_of_step(self._trainer)
+        if self._can_read_scores(inputs):
+            batches = [self._to_batch(each, read_score(each)) for each in (inputs, *others)]
         else:
-            batches = [first, *(token_batch(trainer, i, self._rollouts.score(i), self._draws) for i in others)]
-        batch = TokenBatch.merge(batches)
-        # A rollout without a stored score is trained on in one step only. So these micro-batches are the whole
-        # rollout, and the policy has not been updated with any of them.
-        if not is_scored:
-            self._rollouts.log_entropy(batch.entropies, batch.mask)
-        return measure_all(self._shapers, batch, all_ranks)
+            batches = [first, *(self._to_batch(each, self._rollouts.score(each)) for each in others)]
+        step = TokenBatch.merge(batches)
+        self._rollouts.read_step(inputs, step)
+        return measure_all(self._shapers, step, all_ranks)
+
+    def _can_read_scores(self, inputs: dict[str, Any]) -> bool:
+        """Return whether the stored scores of the step are those with which its tokens are to be compared."""
+        # After a resume with a different method, the stored rollout may lack the sensitivities that this method needs.
+        is_stored = OLD_LOGPS in inputs and (OLD_SENSITIVITIES in inputs or not self._rollouts.wants_sensitivities)
+        is_current = find_position(self._trainer).is_first_of_rollout
+        return is_stored and (is_current or self._trainer.args.shaping_scope == "step")
+
+    def _to_batch(self, inputs: dict[str, Any], score: Score) -> TokenBatch:
+        return token_batch(self._trainer, inputs, score, self._reads.draws)

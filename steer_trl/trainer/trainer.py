@@ -127,22 +127,23 @@ class SteerGRPOTrainer(GRPOTrainer):
         if benchmarks is not None and eval_dataset is None:
             # The trainer needs an `eval_dataset` even if it evaluates only on benchmarks.
             eval_dataset = benchmarks.benchmarks[0].dataset
-        super().__init__(
-            model=model,
-            reward_funcs=reward_funcs,  # type: ignore[arg-type]  # TRL wants lists, and takes any sequence
-            args=args,
-            train_dataset=train_dataset,
-            eval_dataset=eval_dataset,
-            processing_class=processing_class,
-            reward_processing_classes=reward_processing_classes,
-            callbacks=callbacks,
-            optimizers=optimizers,
-            quantization_config=quantization_config,
-            peft_config=peft_config,
-            tools=tools,
-            rollout_func=rollout_func,
-            environment_factory=environment_factory,
-        )
+        with self.shaping.prepare_constructor(args):
+            super().__init__(
+                model=model,
+                reward_funcs=reward_funcs,  # type: ignore[arg-type]  # TRL wants lists, and takes any sequence
+                args=args,
+                train_dataset=train_dataset,
+                eval_dataset=eval_dataset,
+                processing_class=processing_class,
+                reward_processing_classes=reward_processing_classes,
+                callbacks=callbacks,
+                optimizers=optimizers,
+                quantization_config=quantization_config,
+                peft_config=peft_config,
+                tools=tools,
+                rollout_func=rollout_func,
+                environment_factory=environment_factory,
+            )
         self.shaping.attach()
 
     # 1  A rollout is generated.

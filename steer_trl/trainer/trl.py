@@ -10,11 +10,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from trl.trainer.utils import use_adapter
 
 from steer_trl.options.trl import LOSSES
 
@@ -171,9 +172,64 @@ def steps_per_rollout(trainer: GRPOTrainer) -> int:
     return trainer.args.steps_per_generation * trainer.num_iterations
 
 
-def micro_batches_of_step(trainer: GRPOTrainer) -> int:
-    """Return the number of micro-batches of the same rollout in one optimizer step."""
-    return min(trainer.args.gradient_accumulation_steps, trainer.args.steps_per_generation)
+class Position(NamedTuple):
+    """The place of the current micro-batch in its rollout and in its optimizer step.
+
+    Attributes:
+        of_run (`int`): the number of micro-batches of the run before it.
+        per_step (`int`): the number of micro-batches of the same rollout in one optimizer step.
+        per_iteration (`int`): the number of micro-batches into which a rollout is split.
+        per_rollout (`int`): the number of micro-batches that are trained on per rollout, over all iterations.
+    """
+
+    of_run: int
+    per_step: int
+    per_iteration: int
+    per_rollout: int
+
+    @property
+    def of_rollout(self) -> int:
+        """The number of micro-batches of the rollout before it, over all iterations."""
+        return self.of_run % self.per_rollout
+
+    @property
+    def of_iteration(self) -> int:
+        """The number of the micro-batch, counted from 0, among those into which the rollout is split."""
+        return self.of_run % self.per_iteration
+
+    @property
+    def is_first_of_rollout(self) -> bool:
+        """Whether no micro-batch of the rollout was trained on before."""
+        return self.of_rollout == 0
+
+    @property
+    def is_in_first_step(self) -> bool:
+        """Whether the policy was not updated since the rollout."""
+        return self.of_rollout < self.per_step
+
+    @property
+    def is_in_first_iteration(self) -> bool:
+        """Whether the micro-batch is trained on for the first time."""
+        return self.of_rollout < self.per_iteration
+
+    @property
+    def has_rollout_in_step(self) -> bool:
+        """Whether the whole rollout is trained on in one optimizer step, and only once."""
+        return self.per_rollout == self.per_step
+
+
+def find_position(trainer: GRPOTrainer) -> Position:
+    """Return where the next micro-batch stands, or the one whose loss is being computed."""
+    per_iteration = trainer.args.steps_per_generation
+    per_step = min(trainer.args.gradient_accumulation_steps, per_iteration)
+    return Position(micro_batches_done(trainer), per_step, per_iteration, steps_per_rollout(trainer))
+
+
+def rest_of_step(trainer: GRPOTrainer) -> list[dict[str, Any]]:
+    """Return the micro-batches of the same rollout that follow the current one, the first of an optimizer step."""
+    position = find_position(trainer)
+    first = position.of_iteration
+    return micro_batches_of_rollout(trainer)[first + 1 : first + position.per_step]
 
 
 def micro_batches_of_this_step(trainer: GRPOTrainer) -> int:
@@ -234,14 +290,40 @@ def set_entropy_bonus(trainer: GRPOTrainer, coefficient: float) -> None:
 
 
 @contextmanager
-def without_kl_penalty(trainer: GRPOTrainer) -> Iterator[None]:
-    """Leave TRL's KL penalty out of a loss that is computed inside."""
-    beta = trainer.beta
-    trainer.beta = 0.0
+def use_beta(trainer: GRPOTrainer, beta: float) -> Iterator[None]:
+    """Give TRL's KL penalty the coefficient `beta` in a loss that is computed inside; 0 disables it."""
+    before = trainer.beta
+    trainer.beta = beta
     try:
         yield
     finally:
+        trainer.beta = before
+
+
+@contextmanager
+def build_reference(trainer: GRPOTrainer, args: "SteerGRPOConfig") -> Iterator[None]:
+    """Let TRL's constructor, called inside, make the reference model although `beta` is 0."""
+    beta = args.beta
+    args.beta = 1.0
+    try:
+        yield
+    finally:
+        args.beta = beta
         trainer.beta = beta
+
+
+@contextmanager
+def reference_of(trainer: GRPOTrainer) -> Iterator[Any]:
+    """Yield the model whose pass is that of the reference, as in TRL.
+
+    With an adapter, it is the policy without it, or with the adapter that the run began with.
+    """
+    if trainer.ref_model is not None:
+        yield trainer.ref_model
+        return
+    policy: Any = trainer.accelerator.unwrap_model(trainer.model)
+    with use_adapter(policy, adapter_name="ref" if "ref" in policy.peft_config else None):
+        yield trainer.model
 
 
 # The log, whose entries TRL averages.

@@ -8,6 +8,12 @@ from support import processes
 from support.processes import TWO_PROCESSES
 from support.runs import CHARACTERS, save_tiny_model
 
+
+def has_reference(fields):
+    """Whether TRL reads a reference model for a run with these settings."""
+    return bool(fields.get("beta")) or "kl" in (fields.get("advantage_shaping"), fields.get("hold_entropy_by"))
+
+
 SCRIPT = Path(__file__).parent / "fixed_rollout.py"
 
 
@@ -18,7 +24,7 @@ def run_cases(tmp_path_factory):
     def train(cases, engine=None, **options):
         folder = tmp_path_factory.mktemp("cases")
         (folder / "cases.json").write_text(json.dumps(cases))
-        if any(case["fields"].get("beta") for case in cases):
+        if any(has_reference(case["fields"]) for case in cases):
             save_tiny_model(folder / "reference", CHARACTERS)
         processes.run(SCRIPT, "cases.json", "out.json", engine=engine, folder=folder, **options)
         return json.loads((folder / "out.json").read_text())

@@ -156,7 +156,8 @@ def run(case):
     variant = case.get("variant", "plain")
     same = Dataset.from_dict({"prompt": ["1+1="] * 64})
     model = tiny_qwen2(tokenizer, use_cache=False)
-    if case["fields"].get("beta"):
+    fields = case["fields"]
+    if fields.get("beta") or "kl" in (fields.get("advantage_shaping"), fields.get("hold_entropy_by")):
         # TRL reads the reference model from where the model's configuration says. Its weights are the same.
         model.config._name_or_path = "reference"
     trainer = Recording(

@@ -17,7 +17,7 @@ from steer_trl.report.card import select_settings
 from steer_trl.shaping import SHAPERS, make_shapers
 from steer_trl.shaping.base import Control
 
-ABLE = {"repo_r": {}, "entropy_change": {}, "entropy_bonus": {}}
+ABLE = {"repo_r": {}, "entropy_change": {}, "entropy_bonus": {}, "kl": {}}
 ABLE |= {"stare": {"stare_gate": "none", "stare_variant": "C2"}}
 LARGE = {"per_device_train_batch_size": 256, "num_generations": 8}  # 32 groups in a rollout
 

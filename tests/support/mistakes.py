@@ -92,6 +92,8 @@ REFUSED = [
     of("kl_cov", loss_type="cispo"),
     of("entropy_bonus", entropy_coef=0.1),
     of("entropy_bonus", use_adaptive_entropy=True),
+    of("none", hold_entropy=0.65, hold_entropy_by="kl", beta=0.01),
+    of("js_to_start", hold_entropy=0.65, hold_entropy_by="kl", beta=0.05),
     of("opo", multi_objective_aggregation="normalize_then_sum"),
     of("maxrl", scale_rewards="batch"),
     of("pass_at_k", num_generations=8, pass_at_k=8),

@@ -111,7 +111,7 @@ def test_every_method_trains_off_policy(train, name, monkeypatch):
     assert all(parameter.isfinite().all() for parameter in trainer.model.parameters())
     log = trainer.state.log_history
     assert all(0 <= entry["shaping/share_changed"] <= 1 for entry in log[:4])
-    changes = ["shaping/advantage_change", "rollout_advantage_change", "entropy_coef"]
+    changes = ["shaping/advantage_change", "rollout_advantage_change", "entropy_coef", "kl"]
     assert max(entry.get(key, 0) for entry in log[:4] for key in changes) > 0
     for mark in CASES[name].marks:
         assert any(0 < entry[mark] < 1 for entry in log[:4]), mark

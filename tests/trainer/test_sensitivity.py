@@ -211,12 +211,11 @@ class Largest(TorchDispatchMode):
 def test_no_tensor_has_the_vocabulary_for_every_token(make_trainer, tokenizer):
     vocabulary, tokens = 100_000, 400
     model = tiny_qwen2(tokenizer, vocab_size=vocabulary, hidden_size=8)
-    trainer = make_trainer(SteerGRPOTrainer, model=model, **EXACT)
     ids = {"prompt_ids": torch.full((4, 2), 5), "completion_ids": torch.randint(4, 14, (4, tokens // 4))}
     rollout = ids | {name.replace("ids", "mask"): torch.ones_like(x) for name, x in ids.items()}
     sizes = []
     for form in ("paper", "exact"):
-        trainer.shaping.shapers["steer"].reads = ("sensitivities",) if form == "exact" else ()
+        trainer = make_trainer(SteerGRPOTrainer, model=model, **EXACT | {"steer_form": form})
         with Largest() as largest:
             score = trainer.shaping.rollouts.score(rollout)
         assert (score.sensitivities is not None) == (form == "exact")

@@ -22,6 +22,7 @@ STEPS = {
     "bonus": "3. adds",
     "weights": "4. weights tokens, by what step 3 left",
     "entropy_coef": "5. TRL's entropy bonus, beside the advantages",
+    "kl_coef": "5. TRL's KL penalty, beside the advantages",
 }
 
 

@@ -20,6 +20,7 @@ from steer_trl.shaping.methods.entropy_change import EntropyChange
 from steer_trl.shaping.methods.fork_tokens import ForkTokens
 from steer_trl.shaping.methods.gtpo import GrpoS, Gtpo
 from steer_trl.shaping.methods.js_to_start import JsToStart
+from steer_trl.shaping.methods.kl import Kl
 from steer_trl.shaping.methods.opo import Opo
 from steer_trl.shaping.methods.ppl_position import Position, Ppl
 from steer_trl.shaping.methods.repo_r import RepoR
@@ -49,6 +50,7 @@ SHAPERS: dict[str, type[Shaper]] = {
     "grpo_s": GrpoS,
     "gtpo": Gtpo,
     "js_to_start": JsToStart,
+    "kl": Kl,
     "kl_cov": KlCov,
     "opo": Opo,
     "position": Position,

@@ -16,7 +16,7 @@ from steer_trl.config import SteerGRPOConfig
 from steer_trl.data.lengths import check_tokenizer
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.rewards import MathReward
-from steer_trl.shaping import Shaper, reads_sensitivities
+from steer_trl.shaping import Shaper
 from steer_trl.support.exceptions import InvalidTypeError, InvalidValueError
 from steer_trl.support.validation import refuse
 from steer_trl.trainer.checks.columns import column_complaints, list_datasets
@@ -144,7 +144,7 @@ def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: 
         "compiled model passes by. Leave the model uncompiled, or use 'steer' with steer_form='paper', which "
         "estimates it."
         for name, shaper in shapers.items()
-        if reads_sensitivities({name: shaper})
+        if "sensitivities" in shaper.reads
     ]
     refuse(complaints, "SteerGRPOTrainer")
     return True

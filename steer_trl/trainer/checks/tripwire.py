@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from steer_trl.shaping import Shaper, reads_sensitivities
+from steer_trl.shaping import Reads, Shaper
 from steer_trl.shaping.base import HOOKS, ROLLOUT_HOOKS
 from steer_trl.support.exceptions import CannotContinueError
 from steer_trl.support.system import find_versions
 from steer_trl.trainer.contract import INSTALL
 from steer_trl.trainer.inputs import Score, loss_mask
-from steer_trl.trainer.trl import GRPOTrainer, class_of_override, micro_batches_done, steps_per_rollout
+from steer_trl.trainer.trl import GRPOTrainer, class_of_override, find_position
 
 logger = logging.getLogger(__name__)
 
@@ -46,14 +46,15 @@ RULES = (
 class Tripwire(TrainerCallback):
     """Watches the first loss of a `trainer`, and what reaches it.
 
-    `needs_rollouts` states whether anything acts on whole rollouts.
+    `resamples` states whether dynamic sampling replaces groups of a rollout.
     """
 
-    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], needs_rollouts: bool) -> None:
+    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], reads: Reads, resamples: bool) -> None:
         hooks = {hook for shaper in shapers.values() for hook in HOOKS if shaper.overrides(hook)}
         self._trainer = trainer
         self._shapers = shapers
-        self._needs_rollouts = needs_rollouts
+        self._reads = reads
+        self._needs_rollouts = reads.rollouts or resamples
         self._acts_in_loss = not hooks <= set(ROLLOUT_HOOKS)
         # These are true until the first loss has read the shaped advantages, and until its gradient was computed.
         self._awaits_loss = bool(hooks)
@@ -65,7 +66,7 @@ class Tripwire(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Await a rollout, unless the run was resumed in the middle of one."""
-        self._awaits_rollout = micro_batches_done(self._trainer) % steps_per_rollout(self._trainer) == 0
+        self._awaits_rollout = find_position(self._trainer).is_first_of_rollout
 
     def on_rollout(self, rollout: dict[str, Any]) -> None:
         """Store the advantages of a finished `rollout` for comparison, if a subclass could change them."""
@@ -134,16 +135,16 @@ class Tripwire(TrainerCallback):
         """Raise if a forward pass lacks values that methods read."""
         if score.entropies is None:
             self._refuse(f"{FUNCTION} returned no entropies", FORWARD)
-        if needs_sensitivities and score.sensitivities is None and reads_sensitivities(self._shapers):
+        if needs_sensitivities and score.sensitivities is None and self._reads.sensitivities:
             self._refuse(f"{FUNCTION}, which computes the exact entropy change, was not called", FORWARD)
 
-    def refuse_own_loss(self) -> NoReturn:
-        """Raise because a method acts by TRL's entropy bonus, and a subclass replaces TRL's loss."""
-        self._refuse("its loss has no entropy bonus, and entropy_bonus acts only in TRL's")
+    def refuse_own_loss(self, lacks: str) -> NoReturn:
+        """Raise because a method acts by a term of TRL's loss, which a subclass replaces. `lacks` states the term."""
+        self._refuse(f"its loss {lacks}")
 
     def _compare(self, inputs: dict[str, Any]) -> None:
         """Warn once if the advantages of a rollout are no longer those that the methods have left. Collective."""
-        is_first = micro_batches_done(self._trainer) % steps_per_rollout(self._trainer) == 0
+        is_first = find_position(self._trainer).is_first_of_rollout
         if SHAPED not in inputs or not is_first or self._has_compared:
             return
         count = len(inputs["completion_ids"])

@@ -40,9 +40,9 @@ from steer_trl.trainer.forward.cost import Cost
 from steer_trl.trainer.forward.layout import find_parts, has_holes
 from steer_trl.trainer.held_run import scheduled_rates
 from steer_trl.trainer.trl import (
+    find_position,
     logged_column,
     micro_batches_of_rollout,
-    micro_batches_of_step,
     steps_per_rollout,
     tokenizer_of,
 )
@@ -254,7 +254,7 @@ class Reading:
             counts["ours"] += sum(part.length for part in parts)
             counts["shared"] += sum(part.prompt is not None for part in parts)
         padding = getattr(getattr(twin, "shaping", None), "padding", None)
-        share = min(micro_batches_of_step(twin) / len(micro_batches_of_rollout(twin)), 1.0)
+        share = min(find_position(twin).per_step / len(micro_batches_of_rollout(twin)), 1.0)
         self.tokens_of_step = round(counts["tokens"] * share * twin.accelerator.num_processes)
         if counts["tokens"]:
             self.positions = {name: counts[name] / counts["tokens"] for name in ("trl", "ours")}

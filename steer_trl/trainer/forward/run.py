@@ -1,9 +1,8 @@
 """Runs every forward pass of a trainer, whether TRL or this package needs it."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from steer_trl.shaping import Shaper, reads_sensitivities
+from steer_trl.shaping import Reads
 from steer_trl.trainer.forward.decision import Padding
 from steer_trl.trainer.forward.head_pass import add_sensitivities
 from steer_trl.trainer.inputs import ForwardPass, PassInputs, Score
@@ -13,10 +12,10 @@ from steer_trl.trainer.trl import GRPOTrainer
 class Forward:
     """Runs TRL's forward pass without padding, and computes exact entropy sensitivities if they are needed."""
 
-    def __init__(self, trainer: GRPOTrainer, padding: Padding, shapers: Mapping[str, Shaper]) -> None:
+    def __init__(self, trainer: GRPOTrainer, padding: Padding, reads: Reads) -> None:
         self._trainer = trainer
         self._padding = padding
-        self._must_have_sensitivities = reads_sensitivities(shapers)
+        self._must_have_sensitivities = reads.sensitivities
 
     def run(
         self, forward_pass: ForwardPass, wants_sensitivities: bool, model: Any, inputs: PassInputs

@@ -7,7 +7,7 @@ from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.monitoring.statistics import Statistic
 from steer_trl.monitoring.tokens import change_statistics, sanity_statistics, token_statistics
 from steer_trl.monitoring.weights import shaping_statistics, weight_statistics
-from steer_trl.shaping import Shaped, Shaper, TokenBatch
+from steer_trl.shaping import Reads, Shaped, Shaper, TokenBatch
 from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.log.sums import StepSummary
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log
@@ -16,7 +16,10 @@ from steer_trl.trainer.trl import GRPOTrainer, append_to_log
 class StepLog:
     """The log of the current optimizer step, and of an evaluation that may run before the step ends."""
 
-    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], hold: HoldEntropy | None) -> None:
+    def __init__(
+        self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], hold: HoldEntropy | None, reads: Reads
+    ) -> None:
+        self._reads = reads
         self._trainer = trainer
         self._shapers = shapers
         self._hold = hold
@@ -27,7 +30,7 @@ class StepLog:
     @property
     def is_wanted(self) -> bool:
         """Whether the current batch has anything to log."""
-        return bool(self._shapers) or (self._trainer.args.diagnostics and self._trainer.model.training)
+        return self._reads.tokens and (bool(self._shapers) or self._trainer.model.training)
 
     @property
     def _summary(self) -> StepSummary:

@@ -19,7 +19,7 @@ from steer_trl.trainer.inputs import EXPORT_STEP, REWARDS, ROWS
 from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.log.token_export import line_of, token_numbers
 from steer_trl.trainer.rollout import RolloutShaping
-from steer_trl.trainer.trl import GRPOTrainer, micro_batches_done, steps_per_rollout
+from steer_trl.trainer.trl import GRPOTrainer, find_position, steps_per_rollout
 
 GROUPS = 2
 """The number of groups in each export."""
@@ -53,12 +53,7 @@ class TokenLog:
 
     def exports(self, inputs: dict[str, Any]) -> bool:
         """Return whether the micro-batch `inputs` is exported. The result is the same on all ranks."""
-        return EXPORT_STEP in inputs and self._place < self._trainer.args.steps_per_generation
-
-    @property
-    def _place(self) -> int:
-        """The number of micro-batches of the rollout that were trained on before the current one."""
-        return micro_batches_done(self._trainer) % steps_per_rollout(self._trainer)
+        return EXPORT_STEP in inputs and find_position(self._trainer).is_in_first_iteration
 
     @torch.no_grad()
     def add(self, inputs: dict[str, Any], batch: TokenBatch, result: Shaped) -> None:
@@ -72,7 +67,8 @@ class TokenLog:
             return
         with guard(self._trainer, "The export of single tokens has failed"):
             self._lines += self._lines_of(inputs, batch, result)
-        is_last = self._place == self._trainer.args.steps_per_generation - 1
+        position = find_position(self._trainer)
+        is_last = position.of_rollout == position.per_iteration - 1
         if self._trainer.accelerator.sync_gradients or is_last:
             self._write(int(inputs[EXPORT_STEP]))
 
@@ -113,7 +109,7 @@ class TokenLog:
         with guard(self._trainer, "The file of single tokens cannot be written"):
             # Before the first lines of a rollout are written, the file of an earlier run is removed. If one step has
             # several rollouts, the last of them stays.
-            if self._place < self._trainer.args.gradient_accumulation_steps:
+            if find_position(self._trainer).of_rollout < self._trainer.args.gradient_accumulation_steps:
                 path.unlink(missing_ok=True)
             for line in sorted(lines, key=lambda line: (line["group"], line["completion"])):
                 run_files.append(output_dir, line, f"{run_files.TOKENS}/{path.name}")

@@ -230,6 +230,12 @@ CASES = {
         wrong={"beta": [0.0]},
         weights=[(js_to_start, {}), (partial(js_to_start, beta=2.0), {"beta": 2.0})],
     ),
+    "kl": Case(  # its oracle is TRL's own penalty: tests/trainer/test_kl.py
+        neutral=[of_method("kl", coef=0.0)],
+        lively=of_method("kl", coef=1.0),
+        wrong={"coef": [-0.1, 1.1]},
+        even=True,
+    ),
     "kl_cov": Case(
         neutral=[of_method("kl_cov", fraction=0.0), of_method("kl_cov", coef=0.0)],
         lively=of_method("kl_cov", fraction=0.2),
