@@ -24,6 +24,7 @@ from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.entropy.start import StartEntropy
 from steer_trl.shaping import Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.support.randomness import keep_random_state
+from steer_trl.trainer.checks.rounding import RoundedRewards
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.correctness import CorrectnessRemarks
 from steer_trl.trainer.forward.passes import Passes, ask_entropies
@@ -69,6 +70,7 @@ class RolloutShaping:
         self._hold = hold
         self._generated = generated
         self.correctness = CorrectnessRemarks(trainer, shapers)
+        self._rounded = RoundedRewards(trainer)
         self._passes = passes
         self._tripwire = tripwire
         self._first_pass: Score | None = None
@@ -151,6 +153,7 @@ class RolloutShaping:
         # Without old log-probabilities, TRL's only pass is that of the reference, which may be the policy itself.
         recorded = self._first_pass if "old_per_token_logps" in rollout else None
         self._first_pass = None
+        self._rounded.read(self.rewards_per_function)
         if not self._shapers:
             self._tripwire.on_rollout(rollout)
             return rollout
