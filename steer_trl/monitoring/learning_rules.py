@@ -15,14 +15,17 @@ from steer_trl.support.validation import is_number
 
 ALIKE = 1e-6
 """Rewards count as equal up to this standard deviation. Rounding can make it differ from 0 for equal rewards."""
-FUNCTION_MEAN = re.compile(r"rewards/(.+)/mean")
+FUNCTION_KEY = re.compile(r"rewards/(.+)/(mean|std)")
 UNSCORED = "unscored "
 """Prefix of the name under which `watch.py` stores a flag for each reward function.
 
 The flag is 1 until the function scores a completion, and 0 afterwards.
 """
 INFINITE = "infinite "
-"""Prefix of the name under which `watch.py` stores whether a reward function's last mean was infinite, as 1 or 0."""
+"""Prefix of the name under which `watch.py` stores whether a reward function's last statistics were infinite.
+
+The flag is 1 or 0. TRL computes in float32, where the square of a finite reward beyond 1e19 is infinite.
+"""
 
 ON_ROLLOUTS = "acts on rollouts: "
 """Prefix of the facts that name the methods that change the advantages of whole rollouts."""
@@ -34,18 +37,20 @@ def remember_functions(before: Numbers, line: Mapping[str, Any]) -> dict[str, fl
     """Return two flags for each reward function in a `line` of the log.
 
     The flag whose name begins with `UNSCORED` is 1 if the function has not scored any completion so far, and 0
-    otherwise. The flag whose name begins with `INFINITE` is 1 if a reward of the line is infinite. `before` holds the
-    numbers from earlier lines.
+    otherwise. The flag whose name begins with `INFINITE` is 1 if the mean or standard deviation of its rewards is
+    infinite. `before` holds the numbers from earlier lines.
     """
-    memory = {}
+    memory: dict[str, float] = {}
     for key, value in line.items():
-        function = FUNCTION_MEAN.fullmatch(key)
+        function = FUNCTION_KEY.fullmatch(key)
         if function is None:
             continue
-        name = UNSCORED + function[1]
-        has_scored = is_number(value) and not math.isnan(value)
-        memory[name] = 0.0 if has_scored else before.get(name, 1.0)
-        memory[INFINITE + function[1]] = float(has_scored and math.isinf(value))
+        name, statistic = function.groups()
+        is_known = is_number(value) and not math.isnan(value)
+        if statistic == "mean":
+            memory[UNSCORED + name] = 0.0 if is_known else before.get(UNSCORED + name, 1.0)
+        is_infinite = float(is_known and math.isinf(value))
+        memory[INFINITE + name] = max(memory.get(INFINITE + name, 0.0), is_infinite)
     return memory
 
 
@@ -60,12 +65,12 @@ def find_unscored(log: Numbers) -> list[str]:
 
 
 def count_infinite(log: Numbers) -> RuleReading:
-    """Return the number of reward functions that have returned an infinite reward."""
+    """Return the number of reward functions whose rewards have an infinite mean or standard deviation."""
     return {"value": float(len(find_flagged(log, INFINITE)))}
 
 
 def name_infinite(log: Numbers) -> dict[str, str]:
-    """Return the names of the reward functions that have returned an infinite reward."""
+    """Return the names of the reward functions whose rewards have an infinite mean or standard deviation."""
     return {"functions": " and ".join(map(repr, find_flagged(log, INFINITE)))}
 
 
@@ -170,16 +175,17 @@ LEARNING_RULES = (
     ),
     Rule(
         name="infinite_reward",
-        title="A reward is infinite",
+        title="A reward is infinite or too large",
         fires=1.0,
         clears=0.0,
         steps=0,
         read=count_infinite,
         find_words=name_infinite,
-        compared="functions whose mean reward is infinite",
-        text="{functions} has returned an infinite reward, so its group has no finite mean. TRL then trains on "
-        "advantages of 0, and with scale_rewards='none' on advantages that destroy the model. Give the reward finite "
-        "bounds, and look for a division by 0 or a logarithm of 0 in it.",
+        compared="functions whose rewards have an infinite mean or standard deviation",
+        text="{functions} has returned an infinite reward, or one beyond 1e19, whose square is infinite in float32. "
+        "So its group has no finite mean or standard deviation. TRL then trains on advantages of 0, and with "
+        "scale_rewards='none' on advantages that destroy the model. Give the reward finite bounds, and look for a "
+        "division by 0 or a logarithm of 0 in it.",
         level="error",
     ),
     Rule(

@@ -25,6 +25,7 @@ from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.entropy.start import StartEntropy
 from steer_trl.shaping import Reads, Shaper, TokenBatch, act_on_rollouts, find_kl_coef, shape_rollout
 from steer_trl.support.randomness import keep_random_state
+from steer_trl.trainer.checks.rounding import RoundedRewards
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.correctness import CorrectnessRemarks
 from steer_trl.trainer.forward.passes import Passes, ask_entropies
@@ -74,6 +75,7 @@ class RolloutShaping:
         self._hold = hold
         self._generated = generated
         self.correctness = CorrectnessRemarks(trainer, shapers)
+        self._rounded = RoundedRewards(trainer)
         self._passes = passes
         self._tripwire = tripwire
         self._first_pass: Score | None = None
@@ -148,6 +150,7 @@ class RolloutShaping:
         The log-probabilities and entropies are added to `rollout` if TRL computed them or if they are needed.
         """
         self._check_origin()
+        self._rounded.read(self.rewards_per_function)
         if self._shapers:
             # Which methods act is decided before the controllers set their strengths for this rollout.
             acting = act_on_rollouts(self._shapers)

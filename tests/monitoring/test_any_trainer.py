@@ -57,6 +57,9 @@ RUNS = {
     },
     "unscored": {"reward": lambda completion_ids, **_: [None] * len(completion_ids)},
     "infinite_reward": {"reward": lambda completion_ids, **_: [0.5, math.inf] * (len(completion_ids) // 2)},
+    "infinite_reward though every reward is finite": {
+        "reward": lambda completion_ids, **_: [0.5, 1e30] * (len(completion_ids) // 2)
+    },
     "unreadable": {"reward": "math", "num_generations": 4},
     "never_ends": {"rollout": cut_off, "max_steps": 8},
     "never_ends with every reward alike": {"rollout": cut_off, "reward": nothing, "max_steps": 24},

@@ -97,6 +97,11 @@ def test_explained_equal_rewards_raise_the_explanation(cause):
     assert alarm in ("never_ends", "unreadable", "unscored")
 
 
+def test_an_infinite_spread_is_an_infinite_reward():
+    line = HEALTHY | {"rewards/form/mean": 5e29, "rewards/form/std": math.inf, "reward_std": math.inf}
+    assert names([HEALTHY, line]) == ["infinite_reward"]
+
+
 def test_a_reward_without_numbers_yet_is_fine():
     """A function for one kind of row has nothing to judge in a step without such rows."""
     none = HEALTHY | FROM_THE_START["unscored"]
