@@ -41,7 +41,12 @@ def main() -> None:
     given = parser.parse_args()
     launcher = ("--accelerate_config", str(ENGINE), "--num_processes", str(given.processes))
     experiment = Experiment(
-        COUNTDOWN, given.output_dir, given.seed, given.supervised_steps, given.num_problems, launcher
+        COUNTDOWN,
+        given.output_dir,
+        seed=given.seed,
+        start_steps=given.supervised_steps,
+        num_problems=given.num_problems,
+        launcher=launcher,
     )
     names = list(dict.fromkeys([BASELINE, *given.methods]))
     experiment.make_start()

@@ -98,7 +98,7 @@ def read_counts(path: Path) -> dict[str, dict[str, Any]]:
         found = {
             name: {
                 "settings": dict(one["settings"]),
-                "counts": {of: _unpacked(f"{name} {of}", counts) for of, counts in one["benchmarks"].items()},
+                "counts": {of: unpacked(f"{name} {of}", counts) for of, counts in one["benchmarks"].items()},
                 "run": run,
             }
             for name, one in record[EVALUATIONS].items()
@@ -113,7 +113,7 @@ def read_counts(path: Path) -> dict[str, dict[str, Any]]:
         ) from error
 
 
-def _unpacked(name: str, counts: dict[str, Any]) -> dict[str, Any]:
+def unpacked(name: str, counts: dict[str, Any]) -> dict[str, Any]:
     """Return the counts of a benchmark as lists, and its ids as a list of strings."""
     k, ids, correct = counts["samples"], counts["ids"], _numbers(counts["correct"])
     distinct = _numbers(counts["distinct"]) if k != 1 else correct

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,16 +50,21 @@ class Experiment:
         samplings (`Sequence[str]`): the samplings with which a trained model is evaluated.
         splits (`Sequence[str]`): the splits on which a trained model is evaluated.
         launcher (`Sequence[str]`): arguments of `steer-trl train` that start several processes.
+        evaluation (`dict`): settings of `steer-trl eval` in place of the usual ones.
+        program (`Sequence[str]`): arguments of Python that run `steer-trl`.
     """
 
     task: Task
     output_dir: Path
+    _: KW_ONLY
     seed: int = 0
     start_steps: int | None = None
     num_problems: int | None = None
     samplings: Sequence[str] = SAMPLINGS
     splits: Sequence[str] = ("test",)
     launcher: Sequence[str] = ()
+    evaluation: dict[str, Any] = field(default_factory=dict)
+    program: Sequence[str] = ("-m", "steer_trl.cli")
 
     def folder(self, name: str) -> Path:
         """Return the folder of a run."""
@@ -105,7 +110,7 @@ class Experiment:
             self._write_recipe(name, recipe)
         whole = load_recipe(folder / RECIPE)
         budget = whole.get("max_generated_tokens")
-        command = ["-m", "steer_trl.cli", "train", *self.launcher, *flags]
+        command = [*self.program, "train", *self.launcher, *flags]
         _run(name, folder, command, total=budget or whole["max_steps"], counts_tokens=budget is not None)
         self._test(name, str(folder))
 
@@ -155,10 +160,11 @@ class Experiment:
             "max_tokens": of_task["max_completion_length"],
             "batch_size": of_task["per_device_eval_batch_size"],
             "backend": "transformers",
+            **self.evaluation,
         }
         folder.mkdir(parents=True, exist_ok=True)
         (folder / TEST_RECIPE).write_text(yaml.safe_dump(recipe, sort_keys=False))
-        _run(name, folder, ["-m", "steer_trl.cli", "eval"], recipe=TEST_RECIPE)
+        _run(name, folder, [*self.program, "eval"], recipe=TEST_RECIPE)
 
 
 def let_processes_import() -> None:

@@ -19,9 +19,10 @@ class Task:
     Attributes:
         name (`str`): a short name.
         problems (`callable`): returns the rows of a split in `SPLITS`, each with an `id`, a `prompt` and the columns
-            that the reward function reads. No problem is in two splits.
-        judge (`str`): the import path of the reward function, for training and evaluation. A reward above 0 means a
-            correct answer.
+            that the reward function reads, or with an `id`, a `problem` and a `solution` for the judge `math`. No
+            problem is in two splits.
+        judge (`str`): the import path of the reward function, for training and evaluation, or `math`, the check of
+            the boxed answer. A reward above 0 means a correct answer.
         recipe (`str`): the name or file of a recipe for `steer-trl train` with settings for the task.
         start (`str`): the module whose command (`--output_dir`, `--seed`, `--steps`) makes the start model, or the
             folder or name of an existing model.
