@@ -16,8 +16,9 @@ from trl import GRPOConfig, TrlParser
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.options.base import OLD_NAMES, Setting, ShapingConfig, settings_of
-from steer_trl.options.methods import STARE_VARIANTS, MethodSettings, stare_operations
+from steer_trl.options.methods import MethodSettings
 from steer_trl.options.moved import MOVED
+from steer_trl.options.stare_variants import STARE_VARIANTS, stare_operations
 from steer_trl.shaping import SHAPERS, Rollout, Shaper, act_on_rollouts, make_shapers, shape_rollout
 from steer_trl.shaping.methods import READERS
 from steer_trl.shaping.methods.steer import Steer
