@@ -14,9 +14,9 @@ from typing import Any
 from trl import GRPOConfig
 
 from steer_trl.entropy.checks import hold_conflicts
-from steer_trl.options.base import OLD_NAMES, add_help, settings_of, single_complaints
+from steer_trl.options.base import add_help, settings_of, single_complaints
+from steer_trl.options.former_names import former_complaints, take_former_values
 from steer_trl.options.methods import MethodSettings
-from steer_trl.options.moved import moved_complaints
 from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.options.trl import entropy_target_complaints
 from steer_trl.shaping import Reads, Shaper, find_shaper, options
@@ -38,20 +38,20 @@ CONSTANT_SCHEDULES = ("constant", "constant_with_warmup")
 LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 
-def refuse_moved(config: type["SteerGRPOConfig"]) -> type["SteerGRPOConfig"]:
-    """Let the constructor of a configuration name the new place of each former setting that it is given."""
+def refuse_former_names(config: type["SteerGRPOConfig"]) -> type["SteerGRPOConfig"]:
+    """Let the constructor of a configuration name what replaced each former setting that it is given."""
     construct = config.__init__
 
     @wraps(construct)
     def construct_checked(self: "SteerGRPOConfig", *args: Any, **settings: Any) -> None:
-        refuse(moved_complaints(settings), "SteerGRPOConfig")
+        refuse(former_complaints(settings), "SteerGRPOConfig")
         construct(self, *args, **settings)
 
     config.__init__ = construct_checked  # type: ignore[method-assign]
     return config
 
 
-@refuse_moved
+@refuse_former_names
 @add_help
 @dataclass
 class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
@@ -72,7 +72,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
     _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "shaping_options"]
 
     def __post_init__(self) -> None:
-        notes = self._take_old_names()
+        notes = take_former_values(self)
         if self.advantage_shaping is None:
             self.advantage_shaping = "none" if self.hold_entropy is not None else DEFAULT
         # TRL's checks come later because they look for devices. A misspelt method should be reported before that.
@@ -162,22 +162,6 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
         if is_given and actuator not in names:
             names.append(actuator)
         self.advantage_shaping = names if len(names) > 1 else names[0]
-
-    def _take_old_names(self) -> list[str]:
-        """Give each setting the value under its former name. Return a note about each."""
-        notes = []
-        complaints = []
-        for old, new in OLD_NAMES.items():
-            value = getattr(self, old)
-            if value is None:
-                continue
-            if getattr(self, new) not in (None, value):
-                complaints.append(f"{old}={value!r} is the former name of {new}={getattr(self, new)!r}. Leave it out.")
-            notes.append(f"{old} is now called {new}: write {new}={value!r}.")
-            setattr(self, new, value)
-            setattr(self, old, None)
-        refuse(complaints, "SteerGRPOConfig")
-        return notes
 
     # Invalid values.
 

@@ -9,7 +9,7 @@ from support import ROOT
 from trl import GRPOConfig, GRPOTrainer
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.options.base import OLD_NAMES, settings_of
+from steer_trl.options.former_names import FORMER_NAMES
 
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -71,5 +71,4 @@ SETTINGS = 35
 
 def test_the_settings_stay_few():
     own = {field.name for field in fields(SteerGRPOConfig)} - {field.name for field in fields(GRPOConfig)}
-    aliases = {name for name, setting in settings_of(SteerGRPOConfig).items() if setting.alias_of}
-    assert len(own - aliases - OLD_NAMES.keys()) <= SETTINGS
+    assert len(own - FORMER_NAMES.keys()) <= SETTINGS

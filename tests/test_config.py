@@ -15,9 +15,10 @@ from support.mistakes import REFUSED, WARNED, config, of
 from trl import GRPOConfig, TrlParser
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.options.base import OLD_NAMES, Setting, ShapingConfig, settings_of
-from steer_trl.options.methods import STARE_VARIANTS, MethodSettings, stare_operations
-from steer_trl.options.moved import MOVED
+from steer_trl.options.base import Setting, ShapingConfig, settings_of
+from steer_trl.options.former_names import FORMER_NAMES, find_present_name
+from steer_trl.options.methods import MethodSettings
+from steer_trl.options.stare_variants import STARE_VARIANTS, stare_operations
 from steer_trl.shaping import SHAPERS, Rollout, Shaper, act_on_rollouts, make_shapers, shape_rollout
 from steer_trl.shaping.methods import READERS
 from steer_trl.shaping.methods.steer import Steer
@@ -120,9 +121,22 @@ def test_what_the_level_moves(methods, actuator, names):
     assert again.shaping_names == names
 
 
-@pytest.mark.parametrize("name", MOVED)
+@pytest.mark.parametrize("name", [name for name, successor in FORMER_NAMES.items() if successor.option is None])
+def test_a_renamed_setting_works_under_both_names(name):
+    """A former name with another unit is still a setting; any other gives its value to the present one."""
+    new, _, has_other_unit = FORMER_NAMES[name]
+    level = {"hold_entropy": 0.5} if has_other_unit else {"dynamic_sampling": "resample"}
+    value = 0.25 if has_other_unit else "accuracy"
+    args = config(**level, **{name: value})
+    assert getattr(args, find_present_name(name)) == value
+    assert (getattr(args, new), getattr(args, name)) == ((None, value) if has_other_unit else (value, None))
+    with pytest.raises(ValueError, match=f"{name}=.*{new}=|{new}=.*{name}="):
+        config(**level, **{name: value, new: 0.5 if has_other_unit else "other"})
+
+
+@pytest.mark.parametrize("name", [name for name, successor in FORMER_NAMES.items() if successor.option is not None])
 def test_a_former_setting_names_its_new_place(name):
-    method, option = MOVED[name]
+    method, option = FORMER_NAMES[name].option
     (default,) = [field.default for field in fields(SHAPERS[method].options_class) if field.name == option]
     with pytest.raises(ValueError, match=rf"{name} .*'{method}': {{'{option}'"):
         config(advantage_shaping=method, **{name: default})
@@ -220,9 +234,8 @@ def test_every_number_has_a_range_in_its_help():
 
 def test_every_setting_of_ours_is_described():
     theirs = {one.name for one in fields(GRPOConfig)}
-    assert {one.name for one in fields(SteerGRPOConfig)} - theirs - OLD_NAMES.keys() == settings_of(
-        SteerGRPOConfig
-    ).keys() - theirs
+    ours = {one.name for one in fields(SteerGRPOConfig)} - theirs
+    assert {name for name in ours if find_present_name(name) == name} == settings_of(SteerGRPOConfig).keys() - theirs
 
 
 def test_mistakes_of_a_kind_are_reported_together():

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
-from steer_trl.options.moved import MOVED, moved_complaints
+from steer_trl.options.former_names import FORMER_NAMES, former_complaints
 from steer_trl.support.validation import did_you_mean
 
 FILES = {
@@ -76,9 +76,9 @@ def misspelt_complaints(command: str, given: Iterable[str]) -> list[str]:
     """
     known = read_names(command)
     names = list(given)
-    complaints = moved_complaints(names) if command == "train" else []
+    complaints = former_complaints(names) if command == "train" else []
     for name in names:
-        if name.removeprefix("no_") in known or name in MOVED:
+        if name.removeprefix("no_") in known or name in FORMER_NAMES:
             continue
         same = [setting for setting in ALIASES.get(name, ()) if setting in known]
         hint = f" Did you mean --{same[0]}?" if same else did_you_mean(name, known)

@@ -1,6 +1,6 @@
-"""The alarms about a run that learns nothing. They work with any trainer that logs GRPO's keys.
+"""The alarms about a run that learns nothing, from cause to consequence. They work with any trainer of GRPO's keys.
 
-If the cause of one alarm explains another alarm, only the first is raised. For example, if every reward is 0 because
+If one alarm explains another, only the first is raised (`explained_by`). For example, if every reward is 0 because
 every completion is truncated, the alarm is about the truncation and not about the reward.
 """
 
@@ -84,42 +84,14 @@ def name_unscored(log: Numbers) -> dict[str, str]:
     return {"functions": " and ".join(map(repr, find_unscored(log)))}
 
 
-def are_all_truncated(log: Numbers) -> bool:
-    """Return whether every completion is truncated."""
-    return log.get(key_names.CLIPPED_RATIO, 0.0) >= 1
-
-
 def read_reward_spread(log: Numbers) -> RuleReading:
-    """Return the standard deviation of a step's rewards, or NaN if another rule explains why they are equal."""
-    has_odd_rewards = find_unscored(log) or find_flagged(log, INFINITE)
-    is_explained = are_all_truncated(log) or has_odd_rewards or log.get(key_names.UNANSWERED, 0.0) >= 0.95
-    return {
-        "value": math.nan if is_explained else log[key_names.REWARD_STD],
-        "reward": log.get(key_names.REWARD, math.nan),
-    }
-
-
-def read_dead_groups(log: Numbers) -> RuleReading:
-    """Return the share of groups with equal rewards, or NaN if all rewards of the step are equal."""
-    are_alike = log.get(key_names.REWARD_STD, 1.0) <= ALIKE
-    return {"value": math.nan if are_alike else log[key_names.FRAC_REWARD_ZERO_STD]}
-
-
-def read_some_dead_groups(log: Numbers) -> RuleReading:
-    """Return the share of groups with equal rewards, or NaN if every group has equal rewards."""
-    share = read_dead_groups(log)["value"]
-    return {"value": math.nan if share >= 1 else share}
-
-
-def read_truncation(log: Numbers) -> RuleReading:
-    """Return the share of truncated completions, or NaN if every completion is truncated."""
-    return {"value": math.nan if are_all_truncated(log) else log[key_names.CLIPPED_RATIO]}
+    """Return the standard deviation of a step's rewards, and their mean for the text."""
+    return {"value": log[key_names.REWARD_STD], "reward": log.get(key_names.REWARD, math.nan)}
 
 
 def read_gradient(log: Numbers) -> RuleReading:
-    """Return the norm of the gradient, or NaN if equal rewards or truncation explain a norm of 0."""
-    some_differ = log[key_names.REWARD_STD] > ALIKE and log.get(key_names.FRAC_REWARD_ZERO_STD, 0.0) < 0.9
-    return {"value": log[key_names.GRAD_NORM] if some_differ and not are_all_truncated(log) else math.nan}
+    """Return the norm of the gradient, or NaN if the log does not show whether rewards differ."""
+    return {"value": log[key_names.GRAD_NORM] if key_names.REWARD_STD in log else math.nan}
 
 
 def find_cause(log: Numbers) -> dict[str, str]:
@@ -189,18 +161,6 @@ LEARNING_RULES = (
         level="error",
     ),
     Rule(
-        name="unreadable",
-        title="Answers cannot be parsed",
-        fires=0.95,
-        clears=0.8,
-        steps=10,
-        read=read_key(key_names.UNANSWERED),
-        compared="`math_reward/unanswered`",
-        text="in {value:.0%} of the completions the reward finds no answer that it can parse, so even a correct "
-        "answer counts as incorrect. Ask for \\boxed{{}} in the prompt, or change what the reward looks for. A base "
-        "model may need a chat template or an example. Read some completions (log_completions=True).",
-    ),
-    Rule(
         name="never_ends",
         title="No completion ends",
         fires=1.0,
@@ -214,13 +174,27 @@ LEARNING_RULES = (
         "been trained with an end token other than the tokenizer's eos_token.",
     ),
     Rule(
+        name="unreadable",
+        title="Answers cannot be parsed",
+        fires=0.95,
+        clears=0.8,
+        steps=10,
+        read=read_key(key_names.UNANSWERED),
+        compared="`math_reward/unanswered`",
+        explained_by=("never_ends",),
+        text="in {value:.0%} of the completions the reward finds no answer that it can parse, so even a correct "
+        "answer counts as incorrect. Ask for \\boxed{{}} in the prompt, or change what the reward looks for. A base "
+        "model may need a chat template or an example. Read some completions (log_completions=True).",
+    ),
+    Rule(
         name="one_reward",
         title="All completions have the same reward",
-        fires=1e-06,
-        clears=2e-06,
+        fires=ALIKE,
+        clears=2 * ALIKE,
         steps=15,
         read=read_reward_spread,
         compared="`reward_std`",
+        explained_by=("unscored", "infinite_reward", "never_ends", "unreadable"),
         text="all completions of a step have the same reward ({reward:.4g}), so advantages, loss and gradient are 0. "
         "If this is the highest reward, the task is solved: take harder problems. If rewards have never differed, the "
         "task is too hard, or the reward cannot find the answer: call it on an answer that you write yourself. "
@@ -232,8 +206,9 @@ LEARNING_RULES = (
         fires=1.0,
         clears=0.9,
         steps=10,
-        read=read_dead_groups,
-        compared="`frac_reward_zero_std`, where `reward_std` is above 0",
+        read=read_key(key_names.FRAC_REWARD_ZERO_STD),
+        compared="`frac_reward_zero_std`",
+        explained_by=("one_reward",),
         text="within every group all completions have the same reward, so all advantages, the loss and the gradient "
         "are 0. Each prompt is solved always or never: take problems of medium difficulty, or raise "
         "num_generations or temperature. If the completions of a prompt are identical, generation does not "
@@ -245,8 +220,9 @@ LEARNING_RULES = (
         fires=0.5,
         clears=0.35,
         steps=10,
-        read=read_truncation,
-        compared="`completions/clipped_ratio` below 1",
+        read=read_key(key_names.CLIPPED_RATIO),
+        compared="`completions/clipped_ratio`",
+        explained_by=("never_ends",),
         text="{value:.0%} of the completions are cut off at max_completion_length, and most rewards count them as "
         "incorrect. Raise max_completion_length, look for repetition in the completions (log_completions=True), or "
         "set mask_truncated_completions=True.",
@@ -257,8 +233,9 @@ LEARNING_RULES = (
         fires=0.9,
         clears=0.75,
         steps=10,
-        read=read_some_dead_groups,
-        compared="the value of `no_advantage`, below 1",
+        read=read_key(key_names.FRAC_REWARD_ZERO_STD),
+        compared="`frac_reward_zero_std`",
+        explained_by=("one_reward", "no_advantage"),
         text="in {value:.0%} of the groups all completions have the same reward, so nothing is learned from them. "
         "Take harder or easier problems, raise num_generations, or set dynamic_sampling='resample' (a setting of "
         "SteerGRPOConfig). Check whether the reward distinguishes answers at all.",
@@ -270,7 +247,8 @@ LEARNING_RULES = (
         clears=1e-12,
         steps=10,
         read=read_gradient,
-        compared="`grad_norm`, where at least a tenth of the groups differ",
+        compared="`grad_norm`, if `reward_std` is logged",
+        explained_by=("never_ends", "one_reward", "no_advantage", "dead_groups"),
         find_words=find_cause,
         text="rewards differ within groups, but the norm of the gradient is 0. {cause}",
     ),

@@ -1,4 +1,9 @@
-"""Raises an alarm when its rule has held long enough, and not again until the value has recovered."""
+"""Raises an alarm when its rule has held long enough, and not again until the value has recovered.
+
+While a rule that explains it holds, an alarm is not raised, even if the explanation has not yet held long enough to be
+raised itself. Such steps do not count for the alarm, and do not start its count anew: if the explanation comes and
+goes, the alarm is raised later.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,12 +13,15 @@ from typing import Any
 from steer_trl.monitoring import key_names
 from steer_trl.monitoring.entropy_rules import ENTROPY_RULES, LOWEST_START
 from steer_trl.monitoring.learning_rules import LEARNING_RULES, remember_functions
-from steer_trl.monitoring.rules import Rule
+from steer_trl.monitoring.rules import Numbers, Rule, find_holding
 from steer_trl.monitoring.start import drop_empty_entropy, start_entropy
 from steer_trl.support.validation import is_number, read_from_state
 
 RULES = (*ENTROPY_RULES, *LEARNING_RULES)
 """The rules of all alarms."""
+
+LAST_STEP = "last step"
+"""The name under which the watch stores the step of the last log entry."""
 
 OF_TRAINING = {key_names.LOSS, key_names.ENTROPY, key_names.SAMPLED_AS_SCORED}
 """Every log entry of training has at least one of these keys.
@@ -64,20 +72,32 @@ class Watch:
         if start is not None:
             self._numbers[key_names.START_ENTROPY] = start
             self._numbers[LOWEST_START] = min(start, self._numbers.get(LOWEST_START, start))
-        judged = [self._judge(rule, step) for rule in self._rules]
+        steps = step - int(self._numbers.get(LAST_STEP, step))
+        if self._numbers:
+            self._numbers[LAST_STEP] = step
+        numbers = {**self._numbers, **self._facts}
+        holding = find_holding(self._rules, numbers)
+        judged = [self._judge(rule, numbers, holding, step, steps) for rule in self._rules]
         return [alarm for alarm in judged if alarm is not None]
 
-    def _judge(self, rule: Rule, step: int) -> Alarm | None:
-        numbers = {**self._numbers, **self._facts}
-        try:
-            reading = rule.read(numbers)
-        except KeyError:
+    def find_holding(self) -> set[str]:
+        """Return the names of the rules that hold by the latest numbers, whether or not they have been raised."""
+        return find_holding(self._rules, {**self._numbers, **self._facts})
+
+    def _judge(self, rule: Rule, numbers: Numbers, holding: set[str], step: int, steps: int) -> Alarm | None:
+        """Return the alarm of a rule if it is raised at `step`, which is `steps` after the previous log entry."""
+        reading = rule.try_to_read(numbers)
+        if reading is None:
             return None
-        value = reading["value"]
-        if rule.has_recovered(value):
+        if rule.has_recovered(reading["value"]):
             self._raised.discard(rule.name)
-        if not rule.holds(value):
+        if rule.name not in holding:
             self._since.pop(rule.name, None)
+            return None
+        if rule.is_explained(holding):
+            if rule.name in self._since:
+                # The steps since the previous entry do not count.
+                self._since[rule.name] += steps
             return None
         since = self._since.setdefault(rule.name, step)
         if rule.name in self._raised or step - since < rule.steps:

@@ -24,7 +24,6 @@ class Setting:
         needs (`Mapping[str, Any]`): maps each setting that this setting needs to a value, a tuple of allowed values,
             or an interval (`options/needs.py`). If a need is not met, this setting has no effect and is refused.
         off (`float`, *optional*): the value that switches the method off, so that the run equals GRPO bit for bit.
-        alias_of (`str`, *optional*): the setting of which this is an older spelling.
     """
 
     about: str
@@ -32,7 +31,6 @@ class Setting:
     choices: tuple[str, ...] = ()
     needs: Mapping[str, Any] = field(default_factory=dict)
     off: float | None = None
-    alias_of: str | None = None
 
     @property
     def help(self) -> str:
@@ -215,7 +213,6 @@ class ShapingConfig(GRPOConfig):
             "As hold_entropy_until, but as a share of the run: of its steps, or of max_generated_tokens.",
             "[0, 1]",
             needs={"hold_entropy": "(0, inf)"},
-            alias_of="hold_entropy_until",
         ),
     ] = None
     skip_padding: Annotated[
@@ -281,7 +278,3 @@ class CorrectnessOptions(ShapingConfig):
             "(-inf, inf)",
         ),
     ] = 0.0
-
-
-OLD_NAMES = {"dynamic_sampling_reward": "correct_reward"}
-"""Maps each former name of a setting to its present one. A configuration still takes the former name."""

@@ -3,40 +3,12 @@
 The constants of all other methods, and of these methods' ablations, are options (`shaping/options.py`).
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated
 
 from steer_trl.options.base import CorrectnessOptions, Setting, ShapingConfig
-from steer_trl.support.validation import as_tuple
+from steer_trl.options.stare_variants import AMPLIFYING, ATTENUATING, NAMES
 
-STARE_OPERATIONS = (
-    "amplify_high_positive",
-    "attenuate_low_positive",
-    "amplify_low_negative",
-    "attenuate_high_negative",
-)
-STARE_VARIANTS = {
-    "O1": STARE_OPERATIONS[:1],
-    "O2": STARE_OPERATIONS[1:2],
-    "O3": STARE_OPERATIONS[2:3],
-    "O4": STARE_OPERATIONS[3:],
-    "C1": (STARE_OPERATIONS[0], STARE_OPERATIONS[2]),
-    "C2": (STARE_OPERATIONS[0], STARE_OPERATIONS[3]),
-    "C3": (STARE_OPERATIONS[1], STARE_OPERATIONS[2]),
-    "C4": (STARE_OPERATIONS[1], STARE_OPERATIONS[3]),
-}
-NAMES = (*STARE_VARIANTS, *STARE_OPERATIONS)
-
-
-def stare_operations(variant: str | Collection[str]) -> tuple[str, ...]:
-    """Return the operations of one or several variants. A variant is a name from the paper or an operation."""
-    operations = [STARE_VARIANTS.get(name, (name,)) for name in as_tuple(variant)]
-    return tuple(dict.fromkeys(operation for several in operations for operation in several))
-
-
-AMPLIFYING = tuple(name for name in NAMES if any("amplify" in one for one in stare_operations(name)))
-ATTENUATING = tuple(name for name in NAMES if any("attenuate" in one for one in stare_operations(name)))
 COMPARED = {"stare_gate": ("batch", "sample", "token")}
 
 

@@ -3,21 +3,21 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from steer_trl.options.stare_variants import amplifies, attenuates
+
 PLAIN = "plain GRPO: every token of a completion has the same weight"
-AMPLIFYING = {"O1", "O3", "C1", "C2", "C3"}
-ATTENUATING = {"O2", "O4", "C2", "C3", "C4"}
-"""The variants of STARE in `AMPLIFYING` use the weight W, and those in `ATTENUATING` use the weight M."""
 
 
 def describe_weights(methods: Sequence[str], settings: Mapping[str, Any]) -> list[str]:
     """Return a phrase that describes each method.
 
     If `hold_entropy` or dynamic sampling is on, a further phrase describes it. `settings` holds all settings of the
-    configuration, including those left at their default.
+    configuration, including those left at their default. What is missing is not described, because its default may
+    have been another one when the run was made.
     """
     phrases = [_describe_stare(settings) if name == "stare" else _describe_method(name, settings) for name in methods]
     if settings.get("hold_entropy") is not None:
-        level = _describe_level(settings["hold_entropy"], settings.get("hold_entropy_unit", "initial"))
+        level = _describe_level(settings["hold_entropy"], settings.get("hold_entropy_unit"))
         phrases.append(f"its strength moves to hold the entropy at {level}")
     if settings.get("dynamic_sampling") == "resample":
         phrases.append("dynamic sampling")
@@ -36,22 +36,25 @@ def _describe_method(name: str, settings: Mapping[str, Any]) -> str:
 
 
 def _describe_stare(settings: Mapping[str, Any]) -> str:
-    given = settings.get("stare_variant") or "O1"
-    variants = [str(one) for one in (given if isinstance(given, (list, tuple)) else [given])]
-    parts = [f"STARE {' + '.join(variants)}"]
+    """Return the variant of STARE with its constant weights, and its gate."""
+    recorded = settings.get("stare_variant") or ()
+    variant = tuple(map(str, recorded if isinstance(recorded, (list, tuple)) else [recorded]))
+    parts = [f"STARE {' + '.join(variant)}".strip()]
     is_constant = settings.get("hold_entropy") is None
-    if is_constant and any(name in AMPLIFYING or "amplify" in name for name in variants):
-        parts.append(f"W {settings.get('stare_amplify', 1.1)}")
-    if is_constant and any(name in ATTENUATING or "attenuate" in name for name in variants):
-        parts.append(f"M {settings.get('stare_attenuate', 0.9)}")
-    gate = settings.get("stare_gate") or "batch"
+    if is_constant and amplifies(variant) and "stare_amplify" in settings:
+        parts.append(f"W {settings['stare_amplify']}")
+    if is_constant and attenuates(variant) and "stare_attenuate" in settings:
+        parts.append(f"M {settings['stare_attenuate']}")
+    gate = settings.get("stare_gate")
     if gate == "none":
         parts.append("no gate")
-    elif "stare_target_entropy" in settings:
-        unit = settings.get("stare_target_entropy_unit", "nats")
-        parts.append(f"{gate} gate below {_describe_level(settings['stare_target_entropy'], unit)}")
+    elif gate is not None and {"stare_target_entropy", "stare_target_entropy_unit"} <= settings.keys():
+        level = _describe_level(settings["stare_target_entropy"], settings["stare_target_entropy_unit"])
+        parts.append(f"{gate} gate below {level}")
     return ", ".join(parts)
 
 
-def _describe_level(level: Any, unit: str) -> str:
-    return f"{level} of its start" if unit == "initial" else f"{level} nats"
+def _describe_level(level: Any, unit: Any) -> str:
+    """Return the level with its unit, or without one if the unit is not known."""
+    units = {"initial": " of its start", "nats": " nats"}
+    return f"{level}{units.get(unit, '')}"

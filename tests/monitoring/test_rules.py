@@ -12,6 +12,7 @@ from trl import GRPOConfig
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.recipe_files import load_recipe
+from steer_trl.monitoring.entropy_rules import ENTROPY_RULES
 from steer_trl.monitoring.learning_rules import IS_TRUNCATED, LEARNING_RULES, ON_ROLLOUTS
 from steer_trl.monitoring.rules import Rule, read_key
 from steer_trl.monitoring.watch import RULES, Watch
@@ -100,6 +101,43 @@ def test_explained_equal_rewards_raise_the_explanation(cause):
 def test_an_infinite_spread_is_an_infinite_reward():
     line = HEALTHY | {"rewards/form/mean": 5e29, "rewards/form/std": math.inf, "reward_std": math.inf}
     assert names([HEALTHY, line]) == ["infinite_reward"]
+
+
+def test_an_alarm_stands_after_those_that_explain_it():
+    names_before = set()
+    for rule in RULES:
+        assert names_before.issuperset(rule.explained_by), rule.name
+        names_before.add(rule.name)
+
+
+CAUSES = [(rule.name, cause) for rule in RULES for cause in rule.explained_by]
+
+
+@pytest.mark.parametrize(("name", "cause"), CAUSES)
+def test_an_alarm_waits_while_its_cause_holds_and_comes_after_it(name, cause):
+    """Also before the cause itself has held for long enough."""
+    alone = HEALTHY | SICK[name]
+    both = alone | (SICK | FROM_THE_START)[cause]
+    rule = BY_NAME[name]
+    watch = Watch([BY_NAME[cause], rule])
+    assert [alarm for _, alarm in said(watch, [both] * 100)] == [cause]
+    assert watch.find_holding() == {cause, name}
+    assert said(watch, [alone] * (1 + rule.steps), first=101) == [(101 + rule.steps, name)]
+
+
+def test_a_cause_that_comes_and_goes_hides_no_consequence():
+    """Neither `never_ends` holds for long enough here, nor one of its consequences without a break."""
+    alike = HEALTHY | {"reward_std": 0.0, "frac_reward_zero_std": 1.0, "grad_norm": 0.0}
+    lines = [alike | {"completions/clipped_ratio": share} for share in (1.0, 0.95)] * 50
+    assert sorted(names(lines)) == ["one_reward", "truncation"]
+    assert sorted(name for _, name in said(Watch(), lines, every=10)) == ["one_reward", "truncation"]
+
+
+def test_entropy_alarms_have_no_explanation():
+    """A collapse is reported whatever else is wrong."""
+    assert not [rule.name for rule in ENTROPY_RULES if rule.explained_by]
+    alike = HEALTHY | SICK["one_reward"] | SICK["never_ends"] | SICK["collapse"]
+    assert {"collapse", "never_ends"} <= set(names([HEALTHY, *[alike] * 40]))
 
 
 def test_a_reward_without_numbers_yet_is_fine():

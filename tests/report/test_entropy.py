@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steer_trl import SteerGRPOConfig
 from steer_trl.monitoring.release import find_release
+from steer_trl.options.stare_variants import NAMES
 from steer_trl.report.entropy import describe_entropy
 from steer_trl.report.read import Run
 from steer_trl.report.weights import describe_weights
+from steer_trl.support.redact import select_public
 
 HELD = {"hold_entropy": 0.65, "hold_entropy_unit": "initial"}
 STARE = {"stare_variant": "C2", "stare_gate": "none", "stare_amplify": 1.25, "stare_attenuate": 0.8}
@@ -114,8 +117,9 @@ def test_a_free_run_states_its_change_and_direction():
         (["stare"], STARE, ["STARE C2, W 1.25, M 0.8, no gate"]),
         (
             ["stare"],
-            {"stare_variant": None, "stare_amplify": 1.1, "stare_target_entropy": 0.3},
-            ["STARE O1, W 1.1, batch gate below 0.3 nats"],
+            {"stare_variant": ["O1", "amplify_low_negative"], "stare_amplify": 1.1, "stare_attenuate": 0.9}
+            | {"stare_gate": "batch", "stare_target_entropy": 0.3, "stare_target_entropy_unit": "nats"},
+            ["STARE O1 + amplify_low_negative, W 1.1, batch gate below 0.3 nats"],
         ),
         (
             ["stare"],
@@ -137,3 +141,29 @@ def test_a_free_run_states_its_change_and_direction():
 )
 def test_the_weight_is_named(methods, settings, expected):
     assert describe_weights(methods, settings) == expected
+
+
+@pytest.mark.parametrize("variant", NAMES)
+def test_the_phrase_names_each_factor_that_the_variant_uses(variant, tmp_path):
+    def config(**factor):
+        settings = {"advantage_shaping": "stare", "stare_variant": variant, "use_cpu": True, "bf16": False}
+        return SteerGRPOConfig(str(tmp_path), **settings, **factor)
+
+    def is_used(**factor):
+        """Whether the method's own check accepts a value of the factor that is not the default."""
+        try:
+            return bool(config(**factor))
+        except ValueError:
+            return False
+
+    args = config()
+    (phrase,) = describe_weights(args.shaping_names, select_public(vars(args)))
+    assert (f", W {args.stare_amplify}" in phrase) == is_used(stare_amplify=1.2)
+    assert (f", M {args.stare_attenuate}" in phrase) == is_used(stare_attenuate=0.8)
+    assert f", {args.stare_gate} gate below {args.stare_target_entropy} nats" in phrase
+
+
+def test_a_setting_that_was_not_recorded_is_not_stated():
+    """Its default today may not be the one of that run."""
+    assert describe_weights(["stare"], {}) == ["STARE"]
+    assert describe_weights(["stare"], {"stare_variant": "C2"}) == ["STARE C2"]

@@ -21,8 +21,10 @@ BLOCK = re.compile(r"(<!-- (\w+): written by make metrics -->\n).*?(<!-- end -->
 def tables() -> dict[str, str]:
     """Return the tables by the name of their place in a page: keys of two origins, and alarms of two kinds."""
     found = {origin: keys_of([key for key in KEYS if key.origin == origin]) for origin in ORIGINS}
-    for place, kind in (("alarms", ENTROPY_RULES), ("no_learning", LEARNING_RULES)):
-        found[place] = table(("alarm", "value", "fires at", "armed again at", "steps"), map(alarm, kind))
+    head = ("alarm", "value", "fires at", "armed again at", "steps")
+    found["alarms"] = table(head, map(alarm, ENTROPY_RULES))
+    rows = [f"{alarm(rule)} {causes(rule)} |" for rule in LEARNING_RULES]
+    found["no_learning"] = table((*head, "explained by"), rows)
     return found
 
 
@@ -67,6 +69,11 @@ def alarm(rule: Rule) -> str:
     fires, clears = ("≥", "≤") if rule.fires > rule.clears else ("≤", "≥")
     first, again = threshold(fires, rule.fires), threshold(clears, rule.clears)
     return f"| `{rule.name}` | {escaped(rule.compared)} | {first} | {again} | {rule.steps} |"
+
+
+def causes(rule: Rule) -> str:
+    """Return the names, in backticks, of the alarms that explain an alarm."""
+    return ", ".join(f"`{name}`" for name in rule.explained_by)
 
 
 def threshold(sign: str, value: float) -> str:

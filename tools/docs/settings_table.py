@@ -11,7 +11,8 @@ import methods_table
 from trl import GRPOConfig
 
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.options.base import OLD_NAMES, Setting, ShapingConfig, settings_of
+from steer_trl.options.base import Setting, ShapingConfig, settings_of
+from steer_trl.options.former_names import find_present_name
 from steer_trl.shaping import SHAPERS
 
 PAGE = Path(__file__).parents[2] / "docs/settings.md"
@@ -22,7 +23,7 @@ def tables() -> str:
     """Return one table for each class of settings, in the order of the configuration, and one for all methods."""
     known = {field.name for field in fields(GRPOConfig)}
     own = {field.name: field for field in fields(SteerGRPOConfig) if field.name not in known}
-    own = {name: field for name, field in own.items() if name not in OLD_NAMES}
+    own = {name: field for name, field in own.items() if find_present_name(name) == name}
     rows: dict[str, list[str]] = {}
     for part in dict.fromkeys([ShapingConfig, *SteerGRPOConfig.__mro__]):
         about = " ".join((part.__doc__ or "").split()).rstrip(".")

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from steer_trl.entropy.start import StartEntropy
 from steer_trl.options.base import Setting
-from steer_trl.options.methods import AMPLIFYING, ATTENUATING, StareSettings, stare_operations
+from steer_trl.options.methods import StareSettings
+from steer_trl.options.stare_variants import AMPLIFYING, ATTENUATING, stare_operations
 from steer_trl.shaping import order_statistics
 from steer_trl.shaping.base import PAPERS, Control, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from steer_trl.monitoring import key_names
 from steer_trl.monitoring.alarms import Alarms
-from steer_trl.monitoring.learning_rules import ALIKE
 from steer_trl.monitoring.watch import Alarm
 from steer_trl.support.validation import refuse
 from steer_trl.trainer.log.guard import guard
@@ -19,6 +17,8 @@ PATIENCE = 20
 """Number of optimizer steps without any change to the model before the alarm is raised."""
 SAMPLED = 64
 """Approximate number of values compared per parameter. A copy of all values would take too much memory."""
+EXPLAINED_BY = {"one_reward", "no_advantage", "no_gradient"}
+"""While one of these alarms holds, a model that does not change is its consequence."""
 TEXT = (
     "None of {count} sampled values of the model's parameters has changed in {steps} optimizer steps. Is the learning "
     "rate 0, or too small for the precision of the weights (load them in float32)? Does the optimizer that you passed "
@@ -54,7 +54,7 @@ class UpdateWatch(TrainerCallback):
     def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Compare the parameters with the sample, and raise the alarm at most once.
 
-        The alarm is not raised while all rewards are equal, because a different alarm reports that.
+        The alarm is not raised while another alarm explains it.
         """
         # Only the main process has read the log, and writes files.
         if not state.is_world_process_zero:
@@ -63,11 +63,10 @@ class UpdateWatch(TrainerCallback):
         steps = state.global_step - self._first_step
         if first is None:
             return
-        numbers = self._alarms.watch.state_dict().get("numbers", {})
         has_changed = not len(first) or not torch.equal(first, _sample(self._trainer.model))
         if has_changed:
             self._first = None
-        elif steps >= PATIENCE and numbers.get(key_names.REWARD_STD, 1.0) > ALIKE:
+        elif steps >= PATIENCE and EXPLAINED_BY.isdisjoint(self._alarms.watch.find_holding()):
             self._first = None
             text = TEXT.format(count=len(first), steps=steps)
             alarm = Alarm(state.global_step, "no_update", "The model does not change", text, "error", {})

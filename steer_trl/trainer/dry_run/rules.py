@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from steer_trl.monitoring.rules import Numbers, Rule, read_key
+from steer_trl.monitoring.rules import Numbers, Rule, find_holding, read_key
 from steer_trl.monitoring.watch import RULES
 from steer_trl.trainer.dry_run.names import (
     EMPTY,
@@ -152,17 +152,18 @@ class Verdict:
 def judge_row(row: str, numbers: Numbers, unjudged: Collection[str] = ()) -> list[Verdict]:
     """Return the verdicts of the rules of a `row` that are not *ok*, the bad ones first.
 
-    Rules whose names are `unjudged` are left out.
+    Rules whose names are `unjudged` are left out, and so are those that another rule explains.
     """
-    verdicts = [judge(BY_NAME[name], numbers) for name in ROWS.get(row, ()) if name not in unjudged]
+    holding = find_holding(BY_NAME.values(), numbers)
+    rules = [BY_NAME[name] for name in ROWS.get(row, ()) if name not in unjudged]
+    verdicts = [judge(rule, numbers) for rule in rules if not rule.is_explained(holding)]
     return [verdict for mark in (BAD, LOOK) for verdict in verdicts if verdict.mark == mark]
 
 
 def judge(rule: Rule, numbers: Numbers) -> Verdict:
     """Return the verdict of a `rule`. A number that is unknown is not judged."""
-    try:
-        reading = rule.read(numbers)
-    except KeyError:
+    reading = rule.try_to_read(numbers)
+    if reading is None:
         return Verdict(OK)
     value = reading["value"]
     if math.isnan(value) or rule.has_recovered(value):

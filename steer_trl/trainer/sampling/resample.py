@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from steer_trl.options.base import OLD_NAMES
+from steer_trl.options.former_names import find_present_name
 from steer_trl.support.system import write_whole
 from steer_trl.trainer.checkpoints.saved import SAMPLING_FILE, read_tensors
 from steer_trl.trainer.correctness import deciding_reward, is_decided
@@ -318,7 +318,7 @@ class Resampling:
         self._stream.load_state_dict(state["prompts"])
         # Checkpoints of an earlier version have no share.
         self._share = state.get("share")
-        made_with = {OLD_NAMES.get(name, name): value for name, value in state["made_with"].items()}
+        made_with = {find_present_name(name): value for name, value in state["made_with"].items()}
         if made_with == self._made_with:
             self._waiting = state["waiting"]
         elif state["waiting"]:
