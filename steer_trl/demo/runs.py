@@ -22,7 +22,7 @@ from unittest.mock import patch
 from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
-from steer_trl.demo.folders import GRPO, HELD, LOW_TEMPERATURE, START, TEST, UNFINISHED_START
+from steer_trl.demo.folders import GRPO, HELD, START, TEST, TEST_SAMPLING, UNFINISHED_START
 from steer_trl.demo.puzzle import SPLITS, START_STEPS, problems
 from steer_trl.evaluation.records import SUMMARY
 from steer_trl.monitoring import run_files
@@ -61,7 +61,7 @@ class Demo:
     """
 
     seed: int = 0
-    tokens: int = 1_000_000
+    tokens: int = 3_000_000
     problems: int = 600
 
     def run(self, folder: Path) -> None:
@@ -102,7 +102,7 @@ def work(folder: Path, names: list[str], flags: list[str], counted: str, total: 
 
     Each model has a progress bar, which follows the value logged as `counted` up to `total`.
     """
-    names = [name for name in names if not (folder / name / TEST / LOW_TEMPERATURE / SUMMARY).exists()]
+    names = [name for name in names if not (folder / name / TEST / TEST_SAMPLING / SUMMARY).exists()]
     # All processes are forked from one that has already imported torch and TRL, so that none has to import them again.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["steer_trl.demo.work"])
