@@ -17,7 +17,7 @@ from steer_trl.monitoring import run_files
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
 from steer_trl.support.exceptions import SteerError
-from steer_trl.trainer.checkpoints.resume import is_complete
+from steer_trl.trainer.checkpoints.where_to_resume import is_complete
 
 ODD = [None, True, -1, 10**400, float("nan"), "x", [], [[]], {"a": 1}]
 

@@ -2,7 +2,6 @@
 
 from experiments.lab.task import Task
 from steer_trl.demo.puzzle import problems
-from steer_trl.demo.start_model import START_STEPS
 
 COUNTDOWN = Task(
     name="countdown20",
@@ -10,5 +9,5 @@ COUNTDOWN = Task(
     judge="steer_trl.demo.puzzle.countdown_reward",
     recipe="countdown",
     start="steer_trl.demo.start_model",
-    start_steps=START_STEPS,
+    start_steps=825,
 )

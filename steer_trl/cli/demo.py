@@ -12,7 +12,7 @@ from steer_trl.demo.runs import Demo
 
 NEXT = """Next:
   steer-trl report {0}/grpo {0}/held -o {0}/report.html    every curve and single tokens, as a page
-  steer-trl compare --frontier {0}/grpo/_test {0}/held/_test    each number of tries at its best temperature
+  steer-trl compare {0}/grpo/_test {0}/held/_test    every metric, with intervals
   steer-trl recipes recommended_lora_24gb    the same setting for a model of yours"""
 
 

@@ -37,7 +37,7 @@ from steer_trl.shaping.checks import find_unread
 from steer_trl.support.redact import select_public
 from steer_trl.support.system import leave_group
 from steer_trl.support.validation import as_tuple
-from steer_trl.trainer.checkpoints.resume import last_complete_checkpoint
+from steer_trl.trainer.checkpoints.where_to_resume import last_complete_checkpoint
 from steer_trl.trainer.dry_run import dry_run
 
 USAGE = """steer-trl train [--config RECIPE] [--accelerate_config ENGINE] [--SETTING VALUE ...]

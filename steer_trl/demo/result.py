@@ -1,7 +1,8 @@
 """Compares the two models of a demonstration on the same problems, and shows their answers to one problem.
 
 A difference is the value of the run with `hold_entropy` minus the value of plain GRPO, with a paired 95 % confidence
-interval over the test problems. For the entropy, the interval is over the last steps of both runs.
+interval over the test problems, all sampled at temperature 1, as in training. Of entropies and tokens, the interval is
+over the last rollouts of both runs.
 """
 
 import json
@@ -9,28 +10,31 @@ from collections import Counter
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from steer_trl.curves import series
-from steer_trl.demo.folders import GRPO, HELD, LOW_TEMPERATURE, TEST
+from steer_trl.demo.folders import GRPO, HELD, START, TEST, TEST_SAMPLING
 from steer_trl.evaluation.comparison import Difference, compare_values
 from steer_trl.evaluation.folders import compare_evaluations, read_evaluations
-from steer_trl.evaluation.records import COMPLETIONS
+from steer_trl.evaluation.records import COMPLETIONS, SUMMARY
 from steer_trl.monitoring import key_names, run_files
 from steer_trl.support.exceptions import CannotContinueError
 
 PAIRS = Path(__file__).parent / "pairs.jsonl"
 """Published results of `steer-trl demo` with other seeds. Each line is the `result.json` of one seed."""
-# The entropy at the end is the mean over this many steps.
-LAST_STEPS = 20
-ENTROPY = "entropy at the end, over its start"
+LAST_SHARE = 0.2
+"""The share of a run's rollouts, its last ones, over which entropies and tokens are averaged."""
 QUESTIONS = {
-    "different correct answers of 16": ("t1", "distinct@16"),
-    "solved in 16 tries": ("t1", "pass@16"),
-    "solved in one try": ("t1", "avg@16"),
-    "solved in one cold try": (LOW_TEMPERATURE, "avg@16"),
+    "solved in one try": "avg@16",
+    "solved in 16 tries": "pass@16",
+    "different correct answers of 16": "distinct@16",
 }
-"""Maps the name of each row of the table to the sampling and the metric that the row shows."""
+"""Maps the name of a row of the table to the metric that it shows."""
+ENTROPY = "entropy, over its start"
+TOKENS = "generated tokens per trained token"
+OF_LOGS = {ENTROPY: key_names.ENTROPY, TOKENS: key_names.TOKENS_PER_TRAINED_TOKEN}
+"""Maps the name of a row of the table to the key of the log that it shows."""
 
 Answer = tuple[str, bool]
 """The text of an answer, and whether it is correct."""
@@ -60,43 +64,54 @@ class Result:
     @cached_property
     def rows(self) -> dict[str, Difference]:
         """Maps the name of each row of the table to the difference that the row shows."""
+        grpo = read_evaluations(self.folder / GRPO / TEST)[TEST_SAMPLING]
+        held = read_evaluations(self.folder / HELD / TEST)[TEST_SAMPLING]
+        compared = compare_evaluations([grpo], [held])["test"]
+        rows = {row: compared[metric] for row, metric in QUESTIONS.items()}
         _, start = series(self.logs[HELD], key_names.START_ENTROPY)[-1]
-        of_grpo, of_held = (_relative_ends(self.logs[name], start) for name in (GRPO, HELD))
-        rows = {ENTROPY: compare_values([of_grpo], [of_held])}
-        grpo = read_evaluations(self.folder / GRPO / TEST)
-        held = read_evaluations(self.folder / HELD / TEST)
-        for row, (sampling, metric) in QUESTIONS.items():
-            rows[row] = compare_evaluations([grpo[sampling]], [held[sampling]])["test"][metric]
+        for row, key in OF_LOGS.items():
+            ends = [_read_end(self.logs[name], key) for name in (GRPO, HELD)]
+            count = min(map(len, ends))
+            unit = start if row == ENTROPY else 1.0
+            of_grpo, of_held = ([value / unit for value in end[-count:]] for end in ends)
+            rows[row] = compare_values([of_grpo], [of_held])
         return rows
+
+    @cached_property
+    def of_start(self) -> dict[str, float]:
+        """Maps the names of rows to the value of the model that both runs start from."""
+        summary = run_files.loads((self.folder / START / TEST / TEST_SAMPLING / SUMMARY).read_bytes()) or {}
+        metrics = summary["benchmarks"]["test"]["metrics"]
+        return {row: metrics[metric][0] for row, metric in QUESTIONS.items()} | {ENTROPY: 1.0}
 
     def save(self) -> None:
         """Write the differences to `result.json`, as one line."""
-        entries = {row: found.to_entry() for row, found in self.rows.items()}
+        entries = {row: difference.to_entry() for row, difference in self.rows.items()}
         (self.folder / "result.json").write_text(json.dumps(entries) + "\n")
 
     def table(self) -> str:
         """Return a plain-text table that compares the two models.
 
-        Each row states how many of the published pairs of runs have the same verdict.
+        Its last column has the mean and the range of each row's difference in the published pairs of runs.
         """
         pairs = [pair for pair in run_files.lines(PAIRS) if pair]
-        lines = [f"{'temperature 1; cold is 0.25':<36}{'GRPO':>6}{'held':>8}  difference"]
-        for row, found in self.rows.items():
-            same = sum(pair[row]["verdict"] == found.verdict for pair in pairs)
-            grpo, held, change = cells(row, found)
-            how_often = f"so in {same} of {len(pairs)} such pairs"
-            lines.append(f"{row:<36}{grpo:>6}{held:>8}  {change:<14}{in_words(found):<20}{how_often}")
+        heads = ("start", "GRPO", "held", "difference", f"{len(pairs)} other pairs")
+        lines = [format_row("temperature 1", *heads)]
+        for row, difference in self.rows.items():
+            start = number(row, self.of_start[row]) if row in self.of_start else ""
+            published = [pair[row]["difference"] for pair in pairs]
+            lines.append(format_row(row, start, *cells(row, difference), describe_pairs(row, published)))
         return "\n".join(lines)
 
     def sentence(self) -> str:
         """Return a sentence that compares the shares of problems that the two models solve."""
         parts = []
-        for row, found in self.rows.items():
+        for row, difference in self.rows.items():
             if row.startswith("solved"):
-                grpo, held, change = cells(row, found)
-                how, verdict = row.removeprefix("solved "), in_words(found)
+                grpo, held, change = cells(row, difference)
+                how, verdict = row.removeprefix("solved "), in_words(difference)
                 parts.append(f"{held} % {how} where GRPO solves {grpo} % ({change}, {verdict})")
-        return f"With its entropy held, the model solves {'; '.join(parts)}."
+        return f"With its entropy held and then let go, the model solves {'; '.join(parts)}."
 
     def answers(self) -> str:
         """Return both models' answers to one problem, side by side.
@@ -119,17 +134,17 @@ class Result:
         """Return a dict that maps each prompt to how often a model gave each answer at temperature 1."""
         prompts = {row["id"]: row["prompt"] for row in run_files.lines(self.folder / "test.jsonl") if row}
         found: dict[str, Counter[Answer]] = {}
-        for entry in run_files.lines(self.folder / name / TEST / "t1" / COMPLETIONS):
+        for entry in run_files.lines(self.folder / name / TEST / TEST_SAMPLING / COMPLETIONS):
             if entry:
                 answer = entry["completion"], entry["correct"]
                 found.setdefault(prompts[entry["id"]], Counter())[answer] += 1
         return found
 
 
-def _relative_ends(log: list[dict[str, Any]], start: float) -> list[float]:
-    """Return the entropies of a run's last steps, each divided by `start`."""
-    entropies = [value for _, value in series(log, key_names.ENTROPY)]
-    return [entropy / start for entropy in entropies[-LAST_STEPS:]]
+def _read_end(log: list[dict[str, Any]], key: str) -> list[float]:
+    """Return the values of a key in the last rollouts of a run."""
+    values = [value for _, value in series(log, key)]
+    return values[-max(1, round(LAST_SHARE * len(values))) :]
 
 
 def _list_answers(answers: Counter[Answer]) -> list[str]:
@@ -141,20 +156,35 @@ def _list_answers(answers: Counter[Answer]) -> list[str]:
     return lines
 
 
-def in_words(found: Difference) -> str:
+def in_words(difference: Difference) -> str:
     """Return the verdict in words: `"higher"`, `"lower"` or `"no difference seen"`.
 
     The value of the run with `hold_entropy` is compared with the value of plain GRPO.
     """
-    return "no difference seen" if found.verdict == "not decided" else found.verdict
+    return "no difference seen" if difference.verdict == "not decided" else difference.verdict
 
 
-def cells(row: str, found: Difference) -> tuple[str, str, str]:
-    """Return both models' values, and their difference ± half the width of its interval, as strings.
-
-    Shares are in per cent.
-    """
+def number(row: str, value: float, sign: str = "") -> str:
+    """Return a value of a row as it is shown. Shares of problems are in per cent."""
     scale, digits = (100, 1) if row.startswith("solved") else (1, 2)
-    half = (found.high - found.low) / 2
-    grpo, held, difference, half = (scale * value for value in (found.a, found.b, found.difference, half))
-    return f"{grpo:.{digits}f}", f"{held:.{digits}f}", f"{difference:+.{digits}f} ± {half:.{digits}f}"
+    return f"{scale * value:{sign}.{digits}f}"
+
+
+def cells(row: str, difference: Difference) -> tuple[str, str, str]:
+    """Return both models' values, and their difference ± half the width of its interval, as strings."""
+    half = (difference.high - difference.low) / 2
+    change = f"{number(row, difference.difference, '+')} ± {number(row, half)}"
+    return number(row, difference.a), number(row, difference.b), change
+
+
+def describe_pairs(row: str, differences: list[float]) -> str:
+    """Return the mean and the range of a row's differences in the published pairs."""
+    average, least, most = (
+        number(row, value, "+") for value in (mean(differences), min(differences), max(differences))
+    )
+    return f"{average} ({least} to {most})"
+
+
+def format_row(row: str, start: str, grpo: str, held: str, change: str, pairs: str) -> str:
+    """Return a line of the table."""
+    return f"{row:<36}{start:>6}{grpo:>7}{held:>7}   {change:<15}{pairs}".rstrip()

@@ -1,21 +1,30 @@
-"""`hold_entropy`: keeps the policy's entropy at a level while the model learns, and lets it go at the end.
+"""`hold_entropy`: keeps the policy's entropy at a level while the model learns, and lowers it at the end.
 
-    H*_k          the target: the level, a multiple of the initial entropy, which falls at the end of the run
+    H_k           the entropy of rollout k: the mean over its tokens, nats, before any update on them
+    H*_k          the target: the level (nats, or a multiple of the initial entropy), lowered at the end of the run
     R_k <= H*_k   the setpoint: the target or, if the run began below it, a path that rises to the target
-    e = ln(R_k / H_k), and 0 within 2 % of the setpoint; H_k is the entropy of rollout k
-    u = gain (3 e + I),   I <- I + 0.3 e,   0 <= u <= max_strength: the strength of the method that raises the entropy
+    e = ln(R_k / H_k), as far as it is beyond 2 %
+    u = gain (3 e + I),   I <- I + 0.3 e,   0 <= u <= max_strength
+
+u is the strength of one method that can raise the entropy: of the surprisal weights, for example, which multiply the
+advantages of surprising tokens by 1 + u in correct answers and divide them by it in incorrect ones. Nothing pushes the
+entropy down: while it is above the setpoint, u is 0 and the run is without that method.
 
 Read the files in this order:
 
-    start.py       H_0, the initial entropy: the mean of the first rollouts
     target.py      H*_k, the target, and the part of the run in which it falls
-    learning.py    the share of the run after which a share of the learning is done
-    recent.py      H_k, the entropy of the last 32 groups
     approach.py    R_k, the setpoint
-    pi_law.py      u, the strength
-    regulator.py   the three together: entropy in, strength out
-    hold.py        the regulator in a run: its method, its settings, its log, its checkpoint
+    pi_law.py      u, the strength, with the bounds of its sum I
+    regulator.py   these three together: entropy in, strength out
+
+and then what a run needs besides:
+
+    recent.py      H_k for rollouts with few prompts: the mean of several rollouts
+    start.py       the initial entropy: the mean of the first rollouts
+    learning.py    the share of the run after which a share of the learning is done
+    hold.py        the regulator in a run: its method, its settings, its log
+    resume.py      the path of a resumed run
     checks.py      settings with which it cannot work
 
-Only the trainer knows when a rollout was generated and how much of the run is done. It tells `hold.py`.
+The trainer calls `HoldEntropy.on_rollout` with each rollout's entropy and the share of the run that is done.
 """

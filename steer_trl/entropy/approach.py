@@ -1,16 +1,16 @@
 """The setpoint R, which approaches the target from below.
 
-    ln R_k = ln H* + (ln H_0 - ln H*) exp(-k / 20)      if the first entropy H_0 is below the target
-    R_k = H*                                            otherwise
+    ln R_k = min(ln H*_k, ln H*_0 + gap exp(-k / 20)),   gap = min(ln H_0 - ln H*_0, 0)
 
-So training does not begin at full strength if the entropy is already below the target. The path rises towards the
-target of its first rollout. It ends where it meets the present target, which may have fallen since.
+k counts the rollouts since the path began, H_0 is the entropy of its first rollout and H*_0 the target at that time. A
+run that begins below its target would otherwise begin at a large strength. Where the present target H*_k has fallen
+to the path, the setpoint is the target.
 """
 
 import math
 
 TIME_CONSTANT = 20
-"""The number of rollouts in which the distance of the setpoint from the target falls to a third (1 / e)."""
+"""The number of rollouts in which ln H* - ln R shrinks by the factor 0.37."""
 
 
 class Approach:
@@ -31,14 +31,14 @@ class Approach:
         """Let the path begin anew at the next rollout."""
         self.rollouts = 0
 
-    def next(self, target: float, log_distance: float) -> float:
+    def next(self, target: float, entropy_offset: float) -> float:
         """Return ln R - ln H* for a new rollout, at most 0.
 
-        `target` is the present H*, in nats per token and positive. `log_distance` is ln H - ln H* of the rollout.
+        `target` is the present H*, in nats per token and positive. `entropy_offset` is ln H - ln H* of the rollout.
         """
         if not self.rollouts:
-            self.gap = min(log_distance, 0.0)
+            self.gap = min(entropy_offset, 0.0)
             self.target = target
-        below_target = self.gap * math.exp(-self.rollouts / TIME_CONSTANT) + math.log(self.target / target)
+        setpoint_offset = self.gap * math.exp(-self.rollouts / TIME_CONSTANT) + math.log(self.target / target)
         self.rollouts += 1
-        return min(below_target, 0.0)
+        return min(setpoint_offset, 0.0)

@@ -11,7 +11,7 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
     """Return complaints if `hold_entropy` is set and cannot work with the `methods` or other settings."""
     if args.hold_entropy is None:
         return []
-    complaints = path_conflicts(args)
+    complaints = _path_conflicts(args)
     if args.hold_entropy_unit == "initial":
         why = "it is a multiple of the entropy that the run begins with"
         complaints += check_interval("hold_entropy", args.hold_entropy, "(0, 2]", why)
@@ -25,24 +25,24 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
     return complaints
 
 
-def path_conflicts(args: ShapingConfig) -> list[str]:
-    """Return complaints about a target that would rise, or whose release is set twice or never comes."""
+def _path_conflicts(args: ShapingConfig) -> list[str]:
+    """Return complaints about a final target above the level, a release set twice, or a final target never used."""
     complaints = []
     final = args.hold_entropy_final
     if final is not None:
-        why = "the level can only fall; to begin higher, raise hold_entropy"
+        why = "the target can only fall; to begin higher, raise hold_entropy"
         complaints += check_interval("hold_entropy_final", final, f"[0, {args.hold_entropy}]", why)
     if args.hold_entropy_until is not None and args.hold_entropy_decay_start is not None:
         complaints.append(
             f"hold_entropy_until={args.hold_entropy_until!r} cannot be combined with hold_entropy_decay_start="
-            f"{args.hold_entropy_decay_start!r}: both set when the level begins to fall, the first as a share of the "
+            f"{args.hold_entropy_decay_start!r}: both set when the target begins to fall, the first as a share of the "
             "learning, the second as a share of the run. Leave one unset."
         )
     for name in ("hold_entropy_until", "hold_entropy_decay_start"):
         share = getattr(args, name)
         if final is not None and share == 1:
             complaints.append(
-                f"hold_entropy_final={final!r} cannot be combined with {name}={share!r}: the level never falls, so it "
-                "would be ignored. Leave one unset."
+                f"hold_entropy_final={final!r} cannot be combined with {name}={share!r}: the target never falls, so "
+                "it would be ignored. Leave one unset."
             )
     return complaints

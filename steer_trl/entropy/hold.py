@@ -1,13 +1,14 @@
 """The controller of `hold_entropy`: the regulator in a run.
 
-The controller receives the entropy of each new rollout after the methods have received it, and before any update on
-that rollout. It then sets the strength of one method (`regulator.py`). The method defines the upper bound of its
-strength and the gain of the regulator (`Shaper.control`).
+It gets the entropy of each new rollout before the updates on it, and sets the strength of one method
+(`regulator.py`). The method defines the upper bound of its strength and the gain (`Shaper.control`), and reads the
+strength whenever it weights tokens.
 
-Until the entropy falls below the target, the strength is 0 and the method has no effect. A relative level is a
-multiple of the run's initial entropy (`start.py`). Until the initial entropy is known, the strength is 0 as well. If
-all completions of each prompt get the same reward, all advantages are 0, and token weights cannot hold the entropy.
-The strength then rises to its bound, `hold_entropy/out_of_reach` counts these rollouts, and an alarm is raised.
+Until the entropy falls below the setpoint, the strength is 0 and the method has no effect. A relative level is a
+multiple of the run's initial entropy (`start.py`); until that is known, the strength is 0 as well. If the completions
+of each prompt all have the same reward, all advantages are 0, and weights on tokens do nothing. The strength then
+climbs to its bound, `hold_entropy/out_of_reach` counts the rollouts that it spends there with the entropy more than
+10 % below the target, and the alarm `below_target` is raised.
 """
 
 import logging
@@ -16,19 +17,13 @@ from typing import Any
 
 from steer_trl.entropy.learning import find_run_share
 from steer_trl.entropy.regulator import EntropyRegulator
+from steer_trl.entropy.resume import continue_path, path_settings
 from steer_trl.entropy.start import StartEntropy
-from steer_trl.entropy.target import FINAL_SHARE, RELEASE_AFTER, TargetPath
+from steer_trl.entropy.target import FINAL_OVER_LEVEL, RELEASE_AFTER, TargetPath
 from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import Shaper
 
 logger = logging.getLogger(__name__)
-
-PATH_SETTINGS = ("hold_entropy_final", "hold_entropy_until", "hold_entropy_decay_start")
-"""The settings of the path, apart from its level."""
-SAME_LEVEL = 1e-9
-"""Two levels count as the same up to this relative difference, because a level may be written in two units."""
-SAME_SHARE = 0.01
-"""Two shares of the run count as the same up to this difference, because they are rounded to the steps of a run."""
 
 
 class HoldEntropy:
@@ -72,27 +67,7 @@ class HoldEntropy:
         assert self.args.hold_entropy is not None
         level = self.args.hold_entropy * unit
         final = self.args.hold_entropy_final
-        return TargetPath(level, FINAL_SHARE * level if final is None else final * unit, self.release_start)
-
-    def _continue_path(self, path: TargetPath, state: Mapping[str, Any]) -> TargetPath:
-        """Return the `path` of a resumed run, given the state in its checkpoint.
-
-        At the same level, everything whose setting has not changed stays as it was written. The learning rates of the
-        run are among the settings of the release, because they decide when a share of the learning is done.
-        """
-        written = TargetPath.read(state)
-        # Checkpoints from before the target fell by default have no settings, and count as if none was set.
-        settings = state.get("settings", {})
-        same = {name for name in PATH_SETTINGS if settings.get(name) == getattr(self.args, name)}
-        if abs(path.level - written.level) > SAME_LEVEL * written.level:
-            return path
-        if "hold_entropy_final" in same:
-            path = path._replace(final=written.final)
-        share = settings.get("release_start", self.release_start)
-        has_same_rates = abs(share - self.release_start) <= SAME_SHARE
-        if has_same_rates and same >= {"hold_entropy_until", "hold_entropy_decay_start"}:
-            path = path._replace(release_start=written.release_start)
-        return path
+        return TargetPath(level, FINAL_OVER_LEVEL * level if final is None else final * unit, self.release_start)
 
     # The strength.
 
@@ -102,15 +77,23 @@ class HoldEntropy:
         `progress` is the share of the run that is done, in [0, 1].
         """
         if self.regulator is None and self.unit is not None:
-            self.regulator = self._make_regulator(self._find_path(self.unit))
+            # The rollouts before this one, if it is the one that completes the initial entropy.
+            *before, last = self.start.entropies or [entropy]
+            self.regulator = self._make_regulator(self._find_path(self.unit), before if last == entropy else ())
         if self.regulator is not None:
             self.shaper.strength = self.regulator.update(entropy, progress)
 
-    def _make_regulator(self, path: TargetPath) -> EntropyRegulator:
+    def _make_regulator(self, path: TargetPath, before: Sequence[float] = ()) -> EntropyRegulator:
         assert self.shaper.control is not None
-        control = self.shaper.control
-        groups = self.args.groups_per_rollout
-        return EntropyRegulator(path.level, control.max_strength, control.gain, *path[1:], groups)
+        return EntropyRegulator(
+            path.level,
+            self.shaper.control.max_strength,
+            self.shaper.control.gain,
+            final=path.final,
+            release_start=path.release_start,
+            groups_per_rollout=self.args.groups_per_rollout,
+            before=before,
+        )
 
     def metrics(self) -> dict[str, float]:
         """Return the controller's numbers to be logged.
@@ -137,33 +120,32 @@ class HoldEntropy:
         """Return the state of the regulator and the settings of its path; empty until the level is known."""
         if self.regulator is None:
             return {}
-        settings = {name: getattr(self.args, name) for name in PATH_SETTINGS}
-        # What the settings and the learning rates give, which a path of an earlier checkpoint may not follow.
-        settings["release_start"] = self.release_start
-        return self.regulator.state_dict() | {"settings": settings}
+        return self.regulator.state_dict() | {"settings": path_settings(self.args, self.release_start)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a [`state_dict`]; an empty one resets to the start of a run.
 
-        The level is known from then on, even if the run has other batch sizes now. Raises `ValueError` if a value is
-        missing or invalid.
+        The initial entropy is restored before it, and the run's learning rates are known. Raises `ValueError` if a
+        value is missing or invalid.
         """
         if not state:
             self.regulator = None
             self.shaper.strength = 0.0
             return
-        written = TargetPath.read(state)
+        saved = TargetPath.read(state)
         if self.args.hold_entropy_unit == "initial":
-            # A level was known, so the rollouts up to now were all that the initial entropy needs.
-            self.start.settle()
-        path = written if self.unit is None else self._continue_path(self._find_path(self.unit), state)
+            # A level was known, so no larger number of first rollouts, under new batch sizes, is waited for.
+            self.start.freeze()
+        path = saved
+        if self.unit is not None:
+            path = continue_path(self._find_path(self.unit), state, self.args, self.release_start)
         regulator = self._make_regulator(path)
         regulator.load_state_dict(state)
         self.regulator = regulator
         self.shaper.strength = regulator.strength
-        if path != written:
+        if path != saved:
             logger.warning(
                 "The entropy was held at %s when the checkpoint was saved, and will be held at %s. It moves there "
                 "from its present value.",
-                *(written.describe(), path.describe()),
+                *(saved.describe(), path.describe()),
             )

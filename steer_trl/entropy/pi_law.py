@@ -1,7 +1,7 @@
 """The law of control: a strength u from an error e, proportional and integral.
 
     e <- the part of e beyond a deadband of 2 %, and 0 inside it
-    I <- I + 0.3 pace e     unless u is at a bound and e would push it further (anti-windup)
+    I <- I + 0.3 pace e     unless the last u is at a bound and e would push it further (anti-windup)
     u = gain (3 e + I)      within [0, max_strength]
 
 The error is a difference of logarithms, so half the setpoint and twice the setpoint are equally wrong, and one pair of
@@ -13,12 +13,12 @@ import math
 
 PROPORTIONAL = 3.0
 INTEGRAL = 0.3
-"""`PROPORTIONAL` is the gain of the error e. With the gain `INTEGRAL`, each rollout adds e to the sum I.
+"""`PROPORTIONAL` multiplies the error e, and each rollout adds `INTEGRAL` times e to the sum I.
 
-Both gains were tuned until the entropy of every synthetic policy reached its target.
+Both were tuned until the entropy of every synthetic policy reached its target.
 """
 DEADBAND = 0.02
-"""The relative error that is ignored, because two rollouts of an unchanged model differ by as much."""
+"""The relative error that is ignored, so that the strength does not follow the noise of single rollouts."""
 
 
 class PILaw:
@@ -27,7 +27,7 @@ class PILaw:
     Attributes:
         strength (`float`): the present strength u; 0 before the first error.
         integral (`float`): the sum I.
-        is_saturated (`bool`): whether the strength stayed at its upper bound although the error asked for more.
+        is_saturated (`bool`): whether the strength was at its upper bound already, and the error asks for more.
     """
 
     def __init__(self, max_strength: float, gain: float = 1.0) -> None:
@@ -43,13 +43,13 @@ class PILaw:
         `pace`, in (0, 1], slows the integration down.
         """
         error = math.copysign(max(abs(error) - math.log1p(DEADBAND), 0.0), error)
-        is_at_max = self.strength >= self.max_strength and error > 0
-        is_at_zero = self.strength <= 0 and error < 0
-        if not (is_at_max or is_at_zero):
+        pushes_past_max = self.strength >= self.max_strength and error > 0
+        pushes_below_zero = self.strength <= 0 and error < 0
+        if not (pushes_past_max or pushes_below_zero):
             self.integral += INTEGRAL * pace * error
         unbounded = self.gain * (PROPORTIONAL * error + self.integral)
         self.strength = min(max(unbounded, 0.0), self.max_strength)
-        self.is_saturated = is_at_max and self.strength < unbounded
+        self.is_saturated = pushes_past_max and self.strength < unbounded
         return self.strength
 
     def rest(self) -> None:

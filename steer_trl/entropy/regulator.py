@@ -4,13 +4,13 @@
     ln R_k = ln H*_k + approach            approach.py: the setpoint, at most the target
     u_k = law(ln R_k - ln H_k)             pi_law.py: the strength, in [0, max_strength]
 
-H_k is the entropy of rollout k, or of the last 32 groups (`recent.py`). Until it falls below the setpoint, u is 0 and
-the method has no effect. A rollout is generated before the updates in which its strength acts, so the effect of a
-strength is seen one rollout later.
+H_k is the entropy of rollout k, or of the last rollouts with 32 groups together (`recent.py`). Until it falls below
+the setpoint, u is 0 and the method has no effect. The strength that is set after rollout k acts in the updates on
+rollout k, so its effect shows in rollout k + 1.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from steer_trl.entropy.start import ENOUGH_GROUPS
 from steer_trl.entropy.target import RELEASE_AFTER, TargetPath
 from steer_trl.support.validation import is_within, read_from_state
 
-REACH = 0.1
+HELD_WITHIN = 0.1
 """The relative distance from the target within which the entropy counts as held."""
 NUMBERS = {
     "target": "target",
@@ -43,19 +43,21 @@ class EntropyRegulator:
 
     Args:
         level (`float`): the target before the release, nats per token, positive.
-        max_strength (`float`): upper bound of the strength, positive. The strength is 0 before the first rollout.
-        gain (`float`): how much the strength changes per unit of 3 e + I.
+        max_strength (`float`): upper bound of the strength, positive.
+        gain (`float`): strength per unit of 3 e + I.
         final (`float`, *optional*): the target at the end of the run, in [0, level]; `level` if `None`.
-        release_start (`float`): share of the run after which the target falls to `final`, in [0, 1].
+        release_start (`float`): share of the run after which the target falls to `final`, in [0, 1]; by default the
+            share of the learning, as at a constant learning rate.
         groups_per_rollout (`int`): number of prompts of a rollout. With fewer than 32, H is the mean of several
             rollouts.
+        before (`Sequence[float]`): the entropies of the rollouts before the first, for this mean.
 
     Attributes:
         path (`TargetPath`): the target over the run.
         target (`float`), setpoint (`float`): the target H* and the setpoint R at the last rollout, nats per token.
         deviation (`float`): H / H* - 1 of the last rollout; 0 before the first and while the target is 0.
-        rollouts_at_max (`int`): number of consecutive rollouts with the strength at its upper bound and the entropy
-            more than 10 % below the target.
+        rollouts_at_max (`int`): number of consecutive rollouts in which the strength was at its upper bound already,
+            more was asked for, and the entropy was more than 10 % below the target.
     """
 
     def __init__(
@@ -66,11 +68,12 @@ class EntropyRegulator:
         final: float | None = None,
         release_start: float = RELEASE_AFTER,
         groups_per_rollout: int = ENOUGH_GROUPS,
+        before: Sequence[float] = (),
     ) -> None:
         self.path = TargetPath(level, level if final is None else final, release_start)
         self.approach = Approach(level)
         self.law = PILaw(max_strength, gain)
-        self.recent = RecentEntropies(groups_per_rollout)
+        self.recent = RecentEntropies(groups_per_rollout, before)
         self.target = level
         self.setpoint = level
         self.deviation = 0.0
@@ -90,7 +93,8 @@ class EntropyRegulator:
         if not math.isfinite(entropy):
             return self.strength
         target = self.path.at(progress)
-        # The target rises if a resumed run was made longer. The setpoint then starts again at the current entropy.
+        # Within a run the target only falls. It rises if a resumed run was made longer, and the setpoint then starts
+        # again at the present entropy.
         if target > self.target:
             self.approach.restart()
         self.target = target
@@ -100,11 +104,11 @@ class EntropyRegulator:
             return self.strength
         self.deviation = entropy / target - 1
         # The bound is for an entropy of 0, which has no logarithm.
-        log_distance = math.log(max(entropy / target, 1e-12))
-        below_target = self.approach.next(target, log_distance)
-        self.setpoint = target * math.exp(below_target)
-        self.law.update(below_target - log_distance, self.recent.pace)
-        is_out_of_reach = self.law.is_saturated and self.deviation < -REACH
+        entropy_offset = math.log(max(entropy / target, 1e-12))
+        setpoint_offset = self.approach.next(target, entropy_offset)
+        self.setpoint = target * math.exp(setpoint_offset)
+        self.law.update(setpoint_offset - entropy_offset, self.recent.pace)
+        is_out_of_reach = self.law.is_saturated and self.deviation < -HELD_WITHIN
         self.rollouts_at_max = self.rollouts_at_max + 1 if is_out_of_reach else 0
         return self.strength
 
@@ -115,15 +119,17 @@ class EntropyRegulator:
         self.law.rest()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that changes during training, and the path of the target."""
+        """Return the state that changes during training, and the path of the target.
+
+        `schedule` is the key of the path since the first checkpoints.
+        """
         return {name: self._find(name) for name in NUMBERS} | self.recent.state_dict() | {"schedule": list(self.path)}
 
     def load_state_dict(self, state: Any) -> None:
         """Restore a [`state_dict`], or raise `ValueError` and change nothing if a value is missing or invalid.
 
         A strength above the current upper bound is reduced to it. If the state has a different path of the target,
-        only its strength and integral are restored. The setpoint then starts anew at the next rollout. It starts at
-        the rollout's entropy if that is below the target, and otherwise at the target.
+        the target and the setpoint are not restored: the next rollout begins a new approach from the present entropy.
         """
         state = rename_numbers(state)
         numbers = {name: read_from_state(state, name, is_finite, "a number") for name in NUMBERS}

@@ -1,7 +1,8 @@
 """The initial entropy of a run: the mean over its first rollouts, each under the policy that generated it.
 
-One rollout's entropy varies by 5 % between seeds. The mean is therefore over at least four rollouts and
-at least 32 groups. Until these rollouts exist, it is over the rollouts so far.
+One rollout's entropy varies by 5 % between seeds. The mean is therefore over at least four rollouts and at least 32
+groups. `value` is the mean so far. `settled` is `None` until all these rollouts are there, and is what a level
+multiplies.
 """
 
 import math
@@ -11,26 +12,26 @@ from typing import Any
 from steer_trl.options.base import ShapingConfig
 from steer_trl.support.validation import is_within, read_from_state
 
-FIRST_ROLLOUTS = 4
+MIN_ROLLOUTS = 4
 ENOUGH_GROUPS = 32
 """The minimum total number of groups in the first rollouts."""
 
 
-def first_rollouts(args: ShapingConfig) -> int:
+def count_first_rollouts(args: ShapingConfig) -> int:
     """Return the number of rollouts averaged for the initial entropy."""
-    return max(FIRST_ROLLOUTS, -(-ENOUGH_GROUPS // max(args.groups_per_rollout, 1)))
+    return max(MIN_ROLLOUTS, math.ceil(ENOUGH_GROUPS / max(args.groups_per_rollout, 1)))
 
 
 class StartEntropy:
     """The mean entropy of a run's first `rollouts` rollouts.
 
-    `is_late` is true if the policy was updated before the first of these rollouts, as in a run that was resumed
-    without this state.
+    `is_late` is true if the policy had been updated before the first of these rollouts, as in a run that was resumed
+    without this state: the mean is then no initial entropy, and is not logged as one.
     """
 
     def __init__(self, rollouts: int) -> None:
         self.rollouts = rollouts
-        self._usual_rollouts = rollouts
+        self._configured_rollouts = rollouts
         self.is_late = False
         self._entropies: list[float] = []
 
@@ -44,6 +45,11 @@ class StartEntropy:
         """The initial entropy, in nats per token; `None` until all `rollouts` rollouts have been added."""
         return self.value if len(self._entropies) >= self.rollouts else None
 
+    @property
+    def entropies(self) -> tuple[float, ...]:
+        """The entropies of the rollouts so far, in nats per token."""
+        return tuple(self._entropies)
+
     def add(self, entropy: float, is_late: bool = False) -> None:
         """Add the mean entropy of a new rollout, unless `rollouts` rollouts have been added already.
 
@@ -53,7 +59,7 @@ class StartEntropy:
             self.is_late = is_late if not self._entropies else self.is_late
             self._entropies.append(entropy)
 
-    def settle(self) -> None:
+    def freeze(self) -> None:
         """Take the mean so far as the initial entropy, and add no further rollouts to it."""
         self.rollouts = len(self._entropies) or self.rollouts
 
@@ -69,8 +75,8 @@ class StartEntropy:
         The number of rollouts averaged is that of the state, because a resumed run may have other batch sizes.
         Earlier checkpoints lack it, and then the number stays as it is.
         """
-        # The state is empty before the first rollout, and if a second call of `train` begins anew.
-        state = state or {"entropies": [], "is_late": False, "rollouts": self._usual_rollouts}
+        # The state is empty if the checkpoint precedes the first rollout, or if `train` was called again.
+        state = state or {"entropies": [], "is_late": False, "rollouts": self._configured_rollouts}
         state = {"rollouts": self.rollouts} | state
         must_be = "a list, each a number of nats in (0, inf)"
         entropies = read_from_state(state, "entropies", _are_entropies, must_be)

@@ -3,8 +3,9 @@
     H*(s) = level                                                        for s <= release_start
     H*(s) = level + (final - level) (s - release_start) / (1 - release_start)     afterwards
 
-s is the share of the run that is done. The entropy is held while the model learns, because it is what a larger
-learning rate spends. At the end it is let go, so that single tries become as good as they can.
+s is the share of the run that is done; with a `release_start` of 1 the target never falls. Learning uses up entropy,
+and faster at a larger learning rate, so the entropy is held while the model learns. When it is lowered at the end,
+single tries become better.
 """
 
 from typing import Any, NamedTuple
@@ -13,8 +14,9 @@ from steer_trl.support.validation import is_within, read_from_state
 
 RELEASE_AFTER = 0.6
 """The share of the learning after which the target falls, unless `hold_entropy_until` is set."""
-FINAL_SHARE = 0.3 / 0.65
-"""The final target as a share of the level, unless `hold_entropy_final` is set."""
+FINAL_OVER_LEVEL = 0.3 / 0.65
+"""The final target as a share of the level, unless `hold_entropy_final` is set: 0.3 of the initial entropy for the
+usual level of 0.65."""
 UNTIL_THE_END = 1.0
 """The `release_start` of a target that never falls."""
 RANGES = ("(0, inf)", "[0, inf)", "[0, 1]")
@@ -47,7 +49,7 @@ class TargetPath(NamedTuple):
         return self.level + (self.final - self.level) * min(fallen, 1.0)
 
     def describe(self) -> str:
-        """Return the level, and where and when it falls, for a sentence."""
+        """Describe the path for a message."""
         falls = f", falling to {self.final:.4g} after {self.release_start:.0%} of the run" if self.falls else ""
         return f"{self.level:.4g} nats{falls}"
 

@@ -44,3 +44,4 @@ OUT_OF_REACH = "hold_entropy/out_of_reach"
 
 UNANSWERED = "math_reward/unanswered"
 GENERATED_TOKENS = "generated_tokens"
+TOKENS_PER_TRAINED_TOKEN = "dynamic_sampling/tokens_per_trained_token"

@@ -14,7 +14,7 @@ WINDOW = 10
 def start_entropy(entries: Iterable[Mapping[str, Any]], before: float | None = None) -> float | None:
     """Return the initial entropy of a run, in nats per token, or `None` if it is unknown.
 
-    The initial entropy is the last value of `rollout_entropy/start` (`shaping/start_entropy.py`) in `entries`, which
+    The initial entropy is the last value of `rollout_entropy/start` (`steer_trl/entropy/start.py`) in `entries`, which
     are entries of the log. If there is no such value, it is `before`, which is the initial entropy from earlier
     entries. If `before` is `None`, it is the first entropy in `entries`.
     """

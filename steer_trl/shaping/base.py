@@ -114,7 +114,8 @@ class Shaper(HasOptions, Generic[Config]):
     """
 
     per_token: ClassVar[bool] = True
-    """Whether tokens of one completion can get different advantages."""
+    """Whether tokens of one completion can get different advantages. With [`scales`] alone they cannot: set it to
+    False."""
 
     needs: ClassVar[Mapping[str, Need]] = {}
     """Maps fields of `GRPOConfig` to the conditions that their values must meet. `TOKEN_RATIOS` is an example."""
@@ -191,11 +192,19 @@ class Shaper(HasOptions, Generic[Config]):
     # on every rank and never in evaluation, so they may change the method's state.
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"] | Float[Tensor, "N T"]:
-        """Return new advantages `[N]`, `[N, 1]` or `[N, T]`."""
+        """Return new advantages `[N]`, `[N, 1]` or `[N, T]`.
+
+        A completion whose reward is NaN, because no function could score it, is in no group: its advantage must be 0,
+        and the others' must not depend on it.
+        """
         raise NotImplementedError
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return a factor `[N]` for each completion's advantages."""
+        """Return a factor `[N]` for each completion's advantages.
+
+        A completion whose reward is NaN, because no function could score it, is in no group: its factor must be 1, and
+        the others' must not depend on it. `reads` must name `"rewards"` for that.
+        """
         raise NotImplementedError
 
     def rollout_bonus(self, rollout: Rollout) -> Float[Tensor, "N T"]:

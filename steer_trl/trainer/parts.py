@@ -8,7 +8,7 @@ from transformers import TrainerCallback
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.entropy.hold import HoldEntropy
-from steer_trl.entropy.start import StartEntropy, first_rollouts
+from steer_trl.entropy.start import StartEntropy, count_first_rollouts
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.monitoring.alarms import Alarms
 from steer_trl.monitoring.learning_rules import IS_TRUNCATED, ON_ROLLOUTS
@@ -64,7 +64,7 @@ class Shaping:
         self.shapers = make_shapers(args)
         is_compiled = check_compiled(args, self.shapers, model)
         self.tags = [*TAGS, *(name.replace(":", ".").rpartition(".")[2] for name in self.shapers)]
-        self.start = StartEntropy(first_rollouts(args))
+        self.start = StartEntropy(count_first_rollouts(args))
         self.hold = None if args.hold_entropy is None else HoldEntropy(args, self.shapers, self.start)
         is_held = self.hold is not None
         self.reads = Reads.of(self.shapers.values(), args.shaping_scope, is_held, is_logged=args.diagnostics)

@@ -41,7 +41,7 @@ from steer_trl.config import SteerGRPOConfig
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.report.push import catch_push_errors
 from steer_trl.trainer.checkpoints.full_disk import explain_full_disk
-from steer_trl.trainer.checkpoints.resume import starting_point
+from steer_trl.trainer.checkpoints.where_to_resume import starting_point
 from steer_trl.trainer.checks.preflight import check_benchmarks, check_trainer_arguments
 from steer_trl.trainer.dry_run import DryRun, dry_run
 from steer_trl.trainer.log.groups import log_groups

@@ -11,8 +11,8 @@ from support.runs import ON_CPU
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.entropy.hold import HoldEntropy
-from steer_trl.entropy.start import StartEntropy, first_rollouts
-from steer_trl.entropy.target import FINAL_SHARE, RELEASE_AFTER
+from steer_trl.entropy.start import StartEntropy, count_first_rollouts
+from steer_trl.entropy.target import FINAL_OVER_LEVEL, RELEASE_AFTER
 from steer_trl.report.card import select_settings
 from steer_trl.shaping import SHAPERS, make_shapers
 from steer_trl.shaping.base import Control
@@ -25,7 +25,7 @@ LARGE = {"per_device_train_batch_size": 256, "num_generations": 8}  # 32 groups 
 def held(name, **settings):
     args = config(name, **{"hold_entropy": 0.8} | LARGE | ABLE[name] | settings)
     shapers = make_shapers(args)
-    return shapers[name], HoldEntropy(args, shapers, StartEntropy(first_rollouts(args)))
+    return shapers[name], HoldEntropy(args, shapers, StartEntropy(count_first_rollouts(args)))
 
 
 def begin(hold, *entropies, progress=0.0):
@@ -214,7 +214,7 @@ class TestLettingGo:
     def test_one_number_holds_then_falls(self):
         path = self.path()
         assert path.level == pytest.approx(0.4)
-        assert path.final == pytest.approx(0.4 * FINAL_SHARE) and path.release_start == RELEASE_AFTER
+        assert path.final == pytest.approx(0.4 * FINAL_OVER_LEVEL) and path.release_start == RELEASE_AFTER
         assert self.path(hold_entropy_final=0.0).at(1.0) == 0
         assert self.path(hold_entropy_final=0.2).final == pytest.approx(0.1)  # a multiple of the initial entropy
         assert not self.path(hold_entropy_until=1.0).falls and not self.path(hold_entropy_decay_start=1.0).falls
@@ -315,3 +315,41 @@ def test_a_target_out_of_reach_is_counted():
 def test_a_hold_that_cannot_work_is_refused(settings, named):
     with pytest.raises(ValueError, match=named):
         of(**{"hold_entropy": 0.8, "advantage_shaping": "repo_r"} | settings)
+
+
+@pytest.mark.parametrize("prompts", [1, 4, 8, 32])
+def test_the_first_strength_follows_the_mean_of_the_rollouts_before_it(prompts):
+    """With few prompts a rollout, one rollout's entropy is mostly noise."""
+    rollouts = max(4, 32 // prompts)
+    settings = {"per_device_train_batch_size": prompts, "num_generations": 2, "steps_per_generation": 2}
+    hold = held("repo_r", **settings)[1]
+    assert hold.args.groups_per_rollout == prompts
+    entropies = [0.5] * (rollouts - 1) + [0.1]
+    begin(hold, *entropies)
+    counted = entropies[-max(1, 32 // prompts) :]
+    mean = sum(counted) / len(counted)
+    assert hold.regulator.deviation == pytest.approx(mean / hold.regulator.target - 1)
+
+
+def test_a_final_target_keeps_its_value_only_in_its_unit():
+    settings = {"hold_entropy_unit": "nats", "hold_entropy": 0.4, "hold_entropy_final": 0.2}
+    hold = held("repo_r", **settings)[1]
+    begin(hold, *[0.5] * 4)
+    state = json.loads(json.dumps(hold.state_dict()))
+    start = {"entropies": [0.5] * 4, "is_late": False}
+    again = held("repo_r", hold_entropy=0.8, hold_entropy_final=0.2)[1]
+    resume(again, [start, state])
+    assert again.regulator.path == (pytest.approx(0.4), pytest.approx(0.1), RELEASE_AFTER)
+
+
+def test_a_level_written_in_another_unit_goes_on_without_a_new_approach(caplog):
+    hold = held("repo_r", hold_entropy=0.7)[1]
+    begin(hold, *[1 / 3] * 4)
+    for entropy in (0.2, 0.21):
+        hold.on_rollout(entropy, 0.1)
+    state = json.loads(json.dumps(hold.state_dict()))
+    other = held("repo_r", hold_entropy=0.7 / 3, hold_entropy_unit="nats")[1]
+    resume(other, [{"entropies": [1 / 3] * 4, "is_late": False}, state])
+    hold.on_rollout(0.2, 0.1)
+    other.on_rollout(0.2, 0.1)
+    assert other.shaper.strength == hold.shaper.strength and caplog.text == ""

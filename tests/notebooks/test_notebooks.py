@@ -22,7 +22,7 @@ from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 
 FOLDER = Path(__file__).parents[2] / "examples/notebooks"
 FULL_SIZE = "FULL_NOTEBOOKS" in os.environ
-FULL = "= 1_000_000, 600"  # tokens and problems of the notebook for a CPU
+FULL = "= 3_000_000, 600"  # tokens and problems of the notebook for a CPU
 CPU, GPU = FOLDER / "entropy_on_cpu.ipynb", FOLDER / "lora_on_one_gpu.ipynb"
 
 

@@ -8,7 +8,7 @@ from support.runs import OPEN_STARE
 from transformers import TrainerState
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.entropy.start import StartEntropy, first_rollouts
+from steer_trl.entropy.start import StartEntropy, count_first_rollouts
 from steer_trl.monitoring import run_files
 from steer_trl.monitoring.start import entropy_ends, start_entropy
 from steer_trl.monitoring.watch import Watch
@@ -21,7 +21,7 @@ LARGE = {"per_device_train_batch_size": 32, "gradient_accumulation_steps": 1, "n
 
 
 def start(**fields):
-    return StartEntropy(first_rollouts(SteerGRPOConfig("out", use_cpu=True, bf16=False, **LARGE | fields)))
+    return StartEntropy(count_first_rollouts(SteerGRPOConfig("out", use_cpu=True, bf16=False, **LARGE | fields)))
 
 
 def taken(one, *entropies):

@@ -10,7 +10,7 @@ from support.runs import same_parameters
 from steer_trl import SteerGRPOTrainer
 from steer_trl.monitoring import run_files
 from steer_trl.support.exceptions import CannotContinueError
-from steer_trl.trainer.checkpoints.resume import starting_point
+from steer_trl.trainer.checkpoints.where_to_resume import starting_point
 
 SAVED = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2, "advantage_shaping": "none"}
 

@@ -18,7 +18,7 @@ from support.vllm_over_tcp import BACKEND, plugin_of_server
 from transformers import AutoModelForCausalLM
 from trl.scripts.vllm_serve import ScriptArguments, build_command
 
-from steer_trl.trainer.checkpoints.resume import is_complete
+from steer_trl.trainer.checkpoints.where_to_resume import is_complete
 
 SCRIPT = Path(__file__).parent / "server_run.py"
 

@@ -13,7 +13,7 @@ from traceback import walk_tb
 
 from steer_trl.monitoring.run_files import find_checkpoints
 from steer_trl.support.exceptions import CannotContinueError, SteerError
-from steer_trl.trainer.checkpoints.resume import is_complete
+from steer_trl.trainer.checkpoints.where_to_resume import is_complete
 
 ERRORS = (errno.ENOSPC, errno.EDQUOT)
 TEXTS = ("No space left on device", "Disk quota exceeded")

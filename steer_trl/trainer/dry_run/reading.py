@@ -15,7 +15,7 @@ from accelerate.utils import gather_object
 from torch import Tensor
 from transformers import ProcessorMixin
 
-from steer_trl.entropy.start import first_rollouts
+from steer_trl.entropy.start import count_first_rollouts
 from steer_trl.monitoring import key_names
 from steer_trl.monitoring.learning_rules import IS_TRUNCATED
 from steer_trl.monitoring.sampling_log import FirstStep
@@ -209,7 +209,7 @@ class Reading:
             numbers[LEARNING] = max(rates) / full if full > 0 else 0.0
         hold = getattr(getattr(twin, "shaping", None), "hold", None)
         if hold is not None and hold.args.hold_entropy_unit == "initial":
-            numbers[HOLD_ROLLOUTS] = self.rollouts / first_rollouts(twin.args)
+            numbers[HOLD_ROLLOUTS] = self.rollouts / count_first_rollouts(twin.args)
         return numbers
 
     @property

@@ -23,7 +23,7 @@ class Case(NamedTuple):
     oracles: list = []  # (what it makes of a group: for each completion a number, or one for each token; settings)
     weights: list = []  # (the weight or the bonus of each trained token of a batch, by its place; settings)
     scored: int = 0  # of eight completions in two micro-batches: how many get a forward pass of their own
-    fetched: tuple = (0, 0)  # bytes per token from other ranks (mask 1, numbers 4): always; where a group lies across
+    fetched: tuple | None = None  # bytes per token from other ranks: always; where a group lies across. By its reads
     marks: list = []  # shares of tokens that it logs
     two_valued: bool = False  # whether it refuses rewards of more than two values
     even: bool = False  # by a mean over each micro-batch: of completions of one length alone the split does not matter
@@ -139,7 +139,7 @@ def js_to_start(batch, beta=0.05):
     return bonus
 
 
-COMPARING = {"scored": 8, "fetched": (0, 5)}  # what compares the probabilities of a group's completions
+COMPARING = {"scored": 8}  # what compares the probabilities of a group's completions
 CASES = {
     "steer": Case(
         neutral=[{"steer_lambda_min": 1.0}, {"steer_lambda_min": 1.0, "steer_form": "exact"}],
@@ -185,8 +185,8 @@ CASES = {
             ),
         ],
     ),
-    "maxrl": Case(oracles=[(maxrl, {})], fetched=(0, 1), two_valued=True),
-    "f_grpo": Case(neutral=[of_method("f_grpo", gamma=0.0)], oracles=[(f_grpo, {})], fetched=(0, 1)),
+    "maxrl": Case(oracles=[(maxrl, {})], two_valued=True),
+    "f_grpo": Case(neutral=[of_method("f_grpo", gamma=0.0)], oracles=[(f_grpo, {})]),
     "pass_at_k": Case(
         neutral=[{"pass_at_k": 1}],
         lively={"pass_at_k": 2},
@@ -195,7 +195,6 @@ CASES = {
             (pass_at_k, {"pass_at_k": 2}),
             (partial(pass_at_k, k=3, scaled=False), {"pass_at_k": 3, "scale_rewards": "none"}),
         ],
-        fetched=(0, 1),
         two_valued=True,
     ),
     "edge_grpo": Case(**COMPARING, oracles=[(edge_grpo, {})]),
@@ -203,7 +202,6 @@ CASES = {
         lively=of_method("entrocraft", lower=9.0, lower_end=8.0),
         wrong={"lower": [-0.1], "lower_end": [True], "width": [-1.0]},
         scored=8,
-        fetched=(0, 1),
     ),
     "entropy_advantage": Case(neutral=[of_method("entropy_advantage", alpha=0.0)], weights=[(entropy_advantage, {})]),
     "entropy_bonus": Case(  # its oracle is TRL's own bonus: tests/trainer/test_entropy_bonus.py
@@ -242,8 +240,8 @@ CASES = {
         scored=4,
         marks=["kl_cov/held"],
     ),
-    "opo": Case(oracles=[(opo, {})], fetched=(0, 1)),
-    "position": Case(neutral=[of_method("position", gamma=0.0)], oracles=[(position, {})], fetched=(0, 1)),
+    "opo": Case(oracles=[(opo, {})]),
+    "position": Case(neutral=[of_method("position", gamma=0.0)], oracles=[(position, {})]),
     "ppl": Case(
         **COMPARING,
         neutral=[of_method("ppl", alpha=0.0)],
@@ -259,7 +257,6 @@ CASES = {
     "w_reinforce": Case(
         wrong={"positive": [True], "correct_threshold": ["0", None]},
         oracles=[(w_reinforce, {})],
-        fetched=(0, 1),
     ),
     "psr": Case(fetched=(1, 1)),
     "nsr": Case(fetched=(1, 1)),
