@@ -26,7 +26,7 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
 
 
 def path_conflicts(args: ShapingConfig) -> list[str]:
-    """Return complaints about a target that would rise, or whose release is set twice or never comes."""
+    """Return complaints about a target that would rise, and a release that is set twice or has no effect."""
     complaints = []
     final = args.hold_entropy_final
     if final is not None:

@@ -4,7 +4,7 @@
     pace = 1 / sqrt(n)
 
 A group is the set of all completions of a prompt. The entropy of a single group varies by some 30 %, so the strength
-would follow the draw of the prompts. The mean over 32 groups varies by 5 %, and comes later. The regulator therefore
+would follow the draw of the prompts. The mean over 32 groups varies by 5 %, but lags behind. The regulator therefore
 integrates more slowly, by the factor `pace`, which was tuned on synthetic policies (`experiments/regulator.py`). With
 32 prompts or more, n and the pace are 1.
 """
