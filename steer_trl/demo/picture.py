@@ -28,9 +28,9 @@ def draw(result: Result) -> Figure:
     curves.set_ylim(bottom=0)
     for i, (name, (label, colour)) in enumerate(STYLES.items()):
         summary = run_files.loads((result.folder / name / TEST / "t1" / SUMMARY).read_bytes()) or {}
-        found = [summary["benchmarks"]["test"]["metrics"][metric] for metric in TRIES]
+        metrics = [summary["benchmarks"]["test"]["metrics"][metric] for metric in TRIES]
         places = [group + 0.27 * (i - 1) for group in range(len(TRIES))]
-        heights, errors = ([100 * value for value in column] for column in zip(*found, strict=True))
+        heights, errors = ([100 * value for value in column] for column in zip(*metrics, strict=True))
         drawn = bars.bar(places, heights, 0.25, yerr=errors, color=colour, label=label)
         bars.bar_label(drawn, fmt="%.0f", label_type="center", color="white")
     bars.set(title="Test problems solved, %", ylim=(0, 100))

@@ -71,7 +71,7 @@ class Result:
 
     def save(self) -> None:
         """Write the differences to `result.json`, as one line."""
-        entries = {row: found.to_entry() for row, found in self.rows.items()}
+        entries = {row: difference.to_entry() for row, difference in self.rows.items()}
         (self.folder / "result.json").write_text(json.dumps(entries) + "\n")
 
     def table(self) -> str:
@@ -81,20 +81,20 @@ class Result:
         """
         pairs = [pair for pair in run_files.lines(PAIRS) if pair]
         lines = [f"{'temperature 1; cold is 0.25':<36}{'GRPO':>6}{'held':>8}  difference"]
-        for row, found in self.rows.items():
-            same = sum(pair[row]["verdict"] == found.verdict for pair in pairs)
-            grpo, held, change = cells(row, found)
+        for row, difference in self.rows.items():
+            same = sum(pair[row]["verdict"] == difference.verdict for pair in pairs)
+            grpo, held, change = cells(row, difference)
             how_often = f"so in {same} of {len(pairs)} such pairs"
-            lines.append(f"{row:<36}{grpo:>6}{held:>8}  {change:<14}{in_words(found):<20}{how_often}")
+            lines.append(f"{row:<36}{grpo:>6}{held:>8}  {change:<14}{in_words(difference):<20}{how_often}")
         return "\n".join(lines)
 
     def sentence(self) -> str:
         """Return a sentence that compares the shares of problems that the two models solve."""
         parts = []
-        for row, found in self.rows.items():
+        for row, difference in self.rows.items():
             if row.startswith("solved"):
-                grpo, held, change = cells(row, found)
-                how, verdict = row.removeprefix("solved "), in_words(found)
+                grpo, held, change = cells(row, difference)
+                how, verdict = row.removeprefix("solved "), in_words(difference)
                 parts.append(f"{held} % {how} where GRPO solves {grpo} % ({change}, {verdict})")
         return f"With its entropy held, the model solves {'; '.join(parts)}."
 
@@ -118,12 +118,12 @@ class Result:
     def _count_answers(self, name: str) -> dict[str, Counter[Answer]]:
         """Return a dict that maps each prompt to how often a model gave each answer at temperature 1."""
         prompts = {row["id"]: row["prompt"] for row in run_files.lines(self.folder / "test.jsonl") if row}
-        found: dict[str, Counter[Answer]] = {}
+        counts: dict[str, Counter[Answer]] = {}
         for entry in run_files.lines(self.folder / name / TEST / "t1" / COMPLETIONS):
             if entry:
                 answer = entry["completion"], entry["correct"]
-                found.setdefault(prompts[entry["id"]], Counter())[answer] += 1
-        return found
+                counts.setdefault(prompts[entry["id"]], Counter())[answer] += 1
+        return counts
 
 
 def _relative_ends(log: list[dict[str, Any]], start: float) -> list[float]:
@@ -141,20 +141,20 @@ def _list_answers(answers: Counter[Answer]) -> list[str]:
     return lines
 
 
-def in_words(found: Difference) -> str:
+def in_words(difference: Difference) -> str:
     """Return the verdict in words: `"higher"`, `"lower"` or `"no difference seen"`.
 
     The value of the run with `hold_entropy` is compared with the value of plain GRPO.
     """
-    return "no difference seen" if found.verdict == "not decided" else found.verdict
+    return "no difference seen" if difference.verdict == "not decided" else difference.verdict
 
 
-def cells(row: str, found: Difference) -> tuple[str, str, str]:
+def cells(row: str, difference: Difference) -> tuple[str, str, str]:
     """Return both models' values, and their difference ± half the width of its interval, as strings.
 
     Shares are in per cent.
     """
     scale, digits = (100, 1) if row.startswith("solved") else (1, 2)
-    half = (found.high - found.low) / 2
-    grpo, held, difference, half = (scale * value for value in (found.a, found.b, found.difference, half))
-    return f"{grpo:.{digits}f}", f"{held:.{digits}f}", f"{difference:+.{digits}f} ± {half:.{digits}f}"
+    half = (difference.high - difference.low) / 2
+    change = f"{scale * difference.difference:+.{digits}f} ± {scale * half:.{digits}f}"
+    return f"{scale * difference.a:.{digits}f}", f"{scale * difference.b:.{digits}f}", change
