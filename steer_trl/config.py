@@ -174,10 +174,10 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
             return [f"advantage_shaping={shaping!r}: 'none' cannot be combined with a method. Leave it out."]
         complaints = []
         actuator = self.hold_entropy_by
-        given = dict.fromkeys(self.shaping_names, "advantage_shaping")
-        if actuator not in (None, "surprisal") and actuator not in given:
-            given[actuator] = "hold_entropy_by"
-        for name, setting in given.items():
+        named_by = dict.fromkeys(self.shaping_names, "advantage_shaping")
+        if actuator not in (None, "surprisal") and actuator not in named_by:
+            named_by[actuator] = "hold_entropy_by"
+        for name, setting in named_by.items():
             try:
                 method = find_shaper(name, setting)
             except ValueError as error:
@@ -192,14 +192,14 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
 
     def _text_complaints(self) -> list[str]:
         complaints = []
-        given = self.shaping_options
+        raw = self.shaping_options
         license = self.model_license
         # A value from the command line is still a string here, because TRL parses it after these checks.
-        if isinstance(given, str):
+        if isinstance(raw, str):
             try:
-                self.shaping_options = json.loads(given)
+                self.shaping_options = json.loads(raw)
             except json.JSONDecodeError as error:
-                complaints.append(f"shaping_options must be JSON such as '{{\"last\": 0.5}}', got {given!r}: {error}.")
+                complaints.append(f"shaping_options must be JSON such as '{{\"last\": 0.5}}', got {raw!r}: {error}.")
         if license is not None and not (isinstance(license, str) and LICENSE.fullmatch(license)):
             complaints.append(
                 "model_license must be an identifier of https://huggingface.co/docs/hub/repositories-licenses such as "

@@ -16,7 +16,7 @@ import train_calculator as example
 
 
 @pytest.mark.parametrize(("expression", "value"), [("37*6", "222"), ("2+3*4-5", "9"), ("(1+2)*3", "9")])
-def test_it_calculates(expression, value):
+def test_the_calculator_evaluates_an_expression(expression, value):
     assert example.calculate(expression) == value
 
 

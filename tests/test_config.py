@@ -23,7 +23,7 @@ from steer_trl.shaping import SHAPERS, Rollout, Shaper, act_on_rollouts, make_sh
 from steer_trl.shaping.methods import READERS
 from steer_trl.shaping.methods.steer import Steer
 from steer_trl.support.redact import select_public
-from steer_trl.support.validation import Refusal
+from steer_trl.support.validation import InvalidValuesError
 
 
 class Fives(Shaper):
@@ -240,7 +240,7 @@ def test_every_setting_of_ours_is_described():
 
 def test_mistakes_of_a_kind_are_reported_together():
     for settings in REFUSED[-2:]:
-        with pytest.raises(Refusal) as error:
+        with pytest.raises(InvalidValuesError) as error:
             config(**settings)
         assert len(error.value.complaints) == 3
         assert all(name in str(error.value) for name in settings if name != "advantage_shaping")
@@ -256,7 +256,7 @@ def test_a_custom_method_acts_when_its_question_says(order):
 
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda args: pickle.loads(pickle.dumps(args))])
 @pytest.mark.parametrize("is_sealed", [False, True])
-def test_copies_are_whole_and_sealed_pickles_marked(how, is_sealed):
+def test_copies_keep_secrets_and_sealed_pickles_do_not(how, is_sealed):
     """A pickle leaves this machine with every push, a copy does not."""
     kept = {"hub_token": "easy", "lr_scheduler_kwargs": {"num_cycles": 2}, "generation_kwargs": {"stop_strings": "9"}}
     args = SteerGRPOConfig("out", use_cpu=True, bf16=False, model_init_kwargs={"headers": "easy"}, **kept)

@@ -9,7 +9,7 @@ import pytest
 
 import steer_trl
 from steer_trl.support.exceptions import SteerError
-from steer_trl.support.validation import Refusal
+from steer_trl.support.validation import InvalidValuesError
 from steer_trl.trainer.sampling.resample import GenerationDone
 
 
@@ -23,7 +23,7 @@ def _all():
     return sorted(ours, key=lambda c: c.__qualname__)
 
 
-GIVEN = {Refusal: [(["a: b."], "a"), (["b."], "a"), (["b.", "c."], "a")]}
+GIVEN = {InvalidValuesError: [(["a: b."], "a"), (["b."], "a"), (["b.", "c."], "a")]}
 
 
 @pytest.mark.parametrize("kind", _all(), ids=lambda kind: kind.__name__)
@@ -37,4 +37,4 @@ def test_pickled_and_unpickled_it_prints_the_same(kind):
 
 
 def test_all_are_found():
-    assert {SteerError, Refusal} < set(_all()) and set(GIVEN) < set(_all())
+    assert {SteerError, InvalidValuesError} < set(_all()) and set(GIVEN) < set(_all())

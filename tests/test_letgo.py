@@ -113,7 +113,7 @@ def test_the_page_is_what_another_script_computes(tmp_path):
 
 
 @pytest.mark.parametrize("heading", re.findall(r"\n## (.*)\n\n(?=.*\{(?!progress|advised))", page.TEXT.read_text()))
-def test_the_other_script_sees_a_changed_number(tmp_path, heading):
+def test_the_recomputation_finds_a_changed_number(tmp_path, heading):
     write_block(tmp_path)
     for start in (61, 62):
         write(tmp_path, "pilot", start, 1, pilot_shares(), "validation")

@@ -17,7 +17,7 @@ def test_draws_do_not_depend_on_the_batch(seed, step, rows, width):
     assert torch.equal(draws[-1:], draw_uniform(seed, step, torch.tensor(rows[-1:]), width + 7))
 
 
-def test_each_seed_step_and_row_has_its_own():
+def test_each_seed_step_and_row_has_its_own_draw():
     draws = [draw_uniform(seed, step, torch.arange(4), 8) for seed in range(3) for step in range(3)]
     assert len({tuple(row) for several in draws for row in several.tolist()}) == 3 * 3 * 4
 

@@ -28,14 +28,14 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
     refuse(complaints, "steer-trl train")
 
 
-def check_ignored(args: Any, names: Collection[str], other: str) -> list[str]:
+def check_ignored(args: Any, names: Collection[str], cause: str) -> list[str]:
     """Return complaints about settings that were changed but have no effect because of another setting.
 
-    Only the settings in `names` are checked. `other` describes the other setting in the complaint, for example as
+    Only the settings in `names` are checked. `cause` describes the other setting in the complaint, for example as
     `"backend='transformers'"`.
     """
     return [
-        f"{name}={value!r} has no effect with {other}. Leave it unset."
+        f"{name}={value!r} has no effect with {cause}. Leave it unset."
         for name, value in find_changes(args).items()
         if name in names
     ]
@@ -103,7 +103,7 @@ def _trl_complaints(training: SteerGRPOConfig) -> list[str]:
 
 def _package_complaints(training: SteerGRPOConfig, model: ModelConfig) -> list[str]:
     """Return complaints about packages that a setting needs and that are not installed."""
-    wanted = {
+    uses = {
         ("use_vllm=True", "vllm", "steer_trl[vllm]"): training.use_vllm,
         ("use_peft=True", "peft", "steer_trl[peft]"): model.use_peft,
         ("use_liger_kernel=True", "liger_kernel", "liger-kernel"): training.use_liger_kernel,
@@ -111,6 +111,6 @@ def _package_complaints(training: SteerGRPOConfig, model: ModelConfig) -> list[s
     }
     return [
         f"{setting} needs {package}, which is not installed here: pip install {extra!r}, or leave it out."
-        for (setting, package, extra), is_wanted in wanted.items()
+        for (setting, package, extra), is_wanted in uses.items()
         if is_wanted and find_spec(package) is None
     ]

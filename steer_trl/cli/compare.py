@@ -61,25 +61,25 @@ def main(arguments: list[str]) -> None:
     about = "compare sweeps (steer-trl eval --temperatures): pass@k at the best temperature"
     parser.add_argument("--frontier", action="store_true", help=about)
     parser.add_argument("--validation", metavar="BENCHMARK", help="its problems choose the temperatures")
-    given = parser.parse_args(arguments)
-    if given.validation is not None and not given.frontier:
+    options = parser.parse_args(arguments)
+    if options.validation is not None and not options.frontier:
         parser.error("validation needs --frontier.")
-    sides = split_sides(given.folders, given.a, given.b)
+    sides = split_sides(options.folders, options.a, options.b)
     a, b = ([find_evaluation(folder) for folder in side] for side in sides)
-    if given.json is not None:
-        refuse(find_file_complaints(given.json, [*a, *b]), "steer-trl compare")
-    if given.frontier:
-        entries = compare_frontiers(a, b, given.paired, given.validation)
+    if options.json is not None:
+        refuse(find_file_complaints(options.json, [*a, *b]), "steer-trl compare")
+    if options.frontier:
+        entries = compare_frontiers(a, b, options.paired, options.validation)
     else:
         evaluations_a, evaluations_b = ([read_evaluations(folder) for folder in side] for side in (a, b))
-        results = compare_samplings(evaluations_a, evaluations_b, given.paired)
+        results = compare_samplings(evaluations_a, evaluations_b, options.paired)
         for name, differences in results.items():
-            print(to_text(name, differences, given.paired))  # noqa: T201
+            print(to_text(name, differences, options.paired))  # noqa: T201
         entries = to_entries(results)
-    if given.json is not None:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        write_text_whole(given.json, json.dumps({"a": a, "b": b, "comparisons": entries}, indent=1) + "\n")
-        print(f"Wrote {given.json}")  # noqa: T201
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        write_text_whole(options.json, json.dumps({"a": a, "b": b, "comparisons": entries}, indent=1) + "\n")
+        print(f"Wrote {options.json}")  # noqa: T201
 
 
 def split_sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[str], list[str]]:
@@ -110,8 +110,8 @@ def find_file_complaints(path: Path, compared: Sequence[str]) -> list[str]:
 
 
 def _is_comparison(path: Path) -> bool:
-    found = run_files.loads(path.read_bytes()) if path.is_file() else None
-    return found is not None and {"a", "b", "comparisons"} <= found.keys()
+    content = run_files.loads(path.read_bytes()) if path.is_file() else None
+    return content is not None and {"a", "b", "comparisons"} <= content.keys()
 
 
 def find_evaluation(folder: str) -> str:
@@ -148,18 +148,18 @@ def to_text(name: str, results: dict[str, dict[str, Difference]], paired: bool) 
     The lines below the table explain the interval and the metrics. `name` is the name of the sampling.
     """
     rows: dict[tuple[str, str], dict[str, str]] = {}
-    several = any(found.seeds != (1, 1) for metrics in results.values() for found in metrics.values())
+    several = any(difference.seeds != (1, 1) for metrics in results.values() for difference in metrics.values())
     kinds = set()
     for benchmark, metrics in results.items():
         for metric in sorted(metrics, key=_place_in_table):
-            found = metrics[metric]
+            difference = metrics[metric]
             kinds.add(metric.partition("@")[0])
             rows[benchmark, metric] = {
-                "A": f"{found.a:.3f}",
-                "B": f"{found.b:.3f}",
-                "difference": f"{found.difference:+.3f}",
-                "95 % interval": f"{found.low:+.3f} to {found.high:+.3f}",
-                "B is": found.verdict,
+                "A": f"{difference.a:.3f}",
+                "B": f"{difference.b:.3f}",
+                "difference": f"{difference.difference:+.3f}",
+                "95 % interval": f"{difference.low:+.3f} to {difference.high:+.3f}",
+                "B is": difference.verdict,
             }
     heading = f"{name}\n" if name else ""
     meanings = "\n".join(f"  {meaning}" for kind, meaning in MEASURES.items() if kind in kinds)
@@ -169,8 +169,8 @@ def to_text(name: str, results: dict[str, dict[str, Difference]], paired: bool) 
 def _place_in_table(metric: str) -> tuple[int, float]:
     """Return a key that sorts metrics in the order of `MEASURES`, and then from large to small k."""
     kind, _, tries = metric.partition("@")
-    known = [*MEASURES]
-    return known.index(kind) if kind in known else len(known), -float(tries or 0)
+    kinds = [*MEASURES]
+    return kinds.index(kind) if kind in kinds else len(kinds), -float(tries or 0)
 
 
 def to_entries(results: dict[str, dict[str, dict[str, Difference]]]) -> list[dict[str, Any]]:
@@ -178,7 +178,7 @@ def to_entries(results: dict[str, dict[str, dict[str, Difference]]]) -> list[dic
     entries = []
     for name, benchmarks in results.items():
         for benchmark, metrics in benchmarks.items():
-            for metric, found in metrics.items():
+            for metric, difference in metrics.items():
                 about = {"sampling": name, "benchmark": benchmark, "metric": metric}
-                entries.append(about | found.to_entry())
+                entries.append(about | difference.to_entry())
     return entries

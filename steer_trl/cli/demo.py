@@ -23,9 +23,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seed", type=int, default=0, help="0 has its start in the package, others make one first")
     parser.add_argument("--tokens", type=int, default=Demo.tokens, help=f"that each run generates; {Demo.tokens:,}")
     parser.add_argument("--problems", type=int, default=Demo.problems, help=f"to test on; {Demo.problems}")
-    given = parser.parse_args(arguments)
-    folder = given.output_dir
-    Demo(given.seed, given.tokens, given.problems).run(folder)
+    options = parser.parse_args(arguments)
+    folder = options.output_dir
+    Demo(options.seed, options.tokens, options.problems).run(folder)
     result = Result(folder)
     result.save()
     draw(result).savefig(folder / "demo.png", dpi=150)

@@ -39,11 +39,11 @@ class OneLineParser(ArgumentParser):
 
     def parse_args(self, *args: Any, **named: Any) -> Any:
         """Parse the arguments. Refuse a flag that does not exist, and suggest a similar one."""
-        known, unknown = self.parse_known_args(*args, **named)
+        namespace, unknown = self.parse_known_args(*args, **named)
         if unknown:
             hint = did_you_mean(unknown[0], [*self._option_string_actions])
             self.error(f"unexpected argument {unknown[0]!r}.{hint} {self.prog} --help lists the flags.")
-        return known
+        return namespace
 
     def error(self, message: str) -> NoReturn:
         """Raise the message as an error, instead of printing it below the usage."""

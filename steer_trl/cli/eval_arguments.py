@@ -91,8 +91,8 @@ class EvalArguments:
         complaints += check_choice("backend", self.backend, BATCH_SIZES)
         complaints += check_choice("dtype", self.dtype, ("auto", "bfloat16", "float16", "float32"))
         complaints += check_interval("batch_size", self.batch_size, "[1, inf)")
-        own = None if self.instruction == PAPERS_WORDING else self.instruction
-        complaints += argument_complaints(self.answer_format, own, self.limit)
+        instruction = None if self.instruction == PAPERS_WORDING else self.instruction
+        complaints += argument_complaints(self.answer_format, instruction, self.limit)
         if self.instruction == PAPERS_WORDING and self.answer_format != "either":
             complaints.append(
                 f"answer_format must be 'either' with instruction='papers', which asks in two ways, got "
@@ -125,7 +125,7 @@ class EvalArguments:
 
     def _find_lost_files(self) -> list[str]:
         """Return complaints about benchmarks whose files the evaluation would overwrite."""
-        folders = [Path(self.output_dir, name).resolve() for name in self.ways_to_draw]
+        folders = [Path(self.output_dir, name).resolve() for name in self.samplings_by_name]
         written = [folder / name for folder in folders for name in (SETTINGS, COMPLETIONS, SUMMARY)]
         return [
             f"output_dir={self.output_dir!r} must not hold the benchmark {source!r} under this name, because the "
@@ -136,9 +136,9 @@ class EvalArguments:
 
     def _read_template(self) -> list[str]:
         """Parse the arguments of the chat template, and return complaints about them."""
-        given = self.chat_template_kwargs or {}
+        arguments = self.chat_template_kwargs or {}
         try:
-            self.chat_template_kwargs = json.loads(given) if isinstance(given, str) else given
+            self.chat_template_kwargs = json.loads(arguments) if isinstance(arguments, str) else arguments
         except json.JSONDecodeError:
             self.chat_template_kwargs = None
         reserved = ("tokenize", "add_generation_prompt", "return_dict")
@@ -146,11 +146,11 @@ class EvalArguments:
             return []
         return [
             "chat_template_kwargs must be a JSON object such as '{\"enable_thinking\": false}' without any of "
-            f"{', '.join(reserved)}, got {given!r}."
+            f"{', '.join(reserved)}, got {arguments!r}."
         ]
 
     @cached_property
-    def ways_to_draw(self) -> dict[str, Sampling]:
+    def samplings_by_name(self) -> dict[str, Sampling]:
         """Maps the name of each sampling to its settings.
 
         If `samplings` is not set, there is one sampling, whose name is empty.
@@ -162,8 +162,12 @@ class EvalArguments:
     @cached_property
     def sweep(self) -> dict[float, str]:
         """Maps each temperature of a sweep to the name of its sampling, the lowest first."""
-        drawn = [(one.temperature, name) for name, one in self.ways_to_draw.items() if not one.is_greedy]
-        return dict(sorted((temperature, name) for temperature, name in drawn if name.startswith("t")))
+        temperatures = {
+            sampling.temperature: name
+            for name, sampling in self.samplings_by_name.items()
+            if name.startswith("t") and not sampling.is_greedy
+        }
+        return dict(sorted(temperatures.items()))
 
     def load_judge(self) -> Any:
         """Return the reward that decides whether a completion is correct."""

@@ -41,9 +41,13 @@ def eval_settings(
     shared |= {"chat_template_kwargs": template} if template else {}
     return {
         name: shared
-        | {"sampling": vars(args.ways_to_draw[name])}
-        | {"benchmarks": {one.name: described[one.name] | {"samples": one.num_samples} for one in some}}
-        for name, some in benchmarks.items()
+        | {"sampling": vars(args.samplings_by_name[name])}
+        | {
+            "benchmarks": {
+                benchmark.name: described[benchmark.name] | {"samples": benchmark.num_samples} for benchmark in drawn
+            }
+        }
+        for name, drawn in benchmarks.items()
     }
 
 

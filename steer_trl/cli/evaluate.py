@@ -76,10 +76,10 @@ def run(args: EvalArguments) -> dict[str, Any]:
     assert isinstance(args.chat_template_kwargs, dict)
     generator.chat_template_kwargs = args.chat_template_kwargs
     summaries = {}
-    by_name = {name: limit_greedy_samples(loaded, sampling) for name, sampling in args.ways_to_draw.items()}
+    by_name = {name: limit_greedy_samples(loaded, sampling) for name, sampling in args.samplings_by_name.items()}
     for name, settings in eval_settings(args, by_name, generator).items():
         benchmarks = by_name[name]
-        sampling = args.ways_to_draw[name]
+        sampling = args.samplings_by_name[name]
         folder = Path(args.output_dir, name)
         records = Records(folder, settings, args.overwrite) if state.is_main_process else None
         # `EvalArguments.__post_init__` has set a number.
@@ -92,7 +92,9 @@ def run(args: EvalArguments) -> dict[str, Any]:
             heading = f"{name}\n" if name else ""
             print(f"\n{heading}{table(summaries[name])}\n\nWrote {path}")  # noqa: T201
     if args.save_temperature is not None and state.is_main_process:
-        save_temperature(args, args.save_temperature, {name: found["settings"] for name, found in summaries.items()})
+        save_temperature(
+            args, args.save_temperature, {name: summary["settings"] for name, summary in summaries.items()}
+        )
     if state.num_processes > 1:
         leave_group()
     return summaries.get("", summaries)

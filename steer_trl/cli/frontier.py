@@ -43,7 +43,10 @@ def compare_frontiers(
 
 
 def _format_row(row: Row) -> dict[str, str]:
-    one = row.difference
+    difference = row.difference
     cells = {name.replace("_", " "): str(value) for name, value in row.about.items()}
-    cells |= {"A": f"{100 * one.a:.1f}", "B": f"{100 * one.b:.1f}"}
-    return cells | {"B - A": f"{100 * one.difference:+.1f} ±{50 * (one.high - one.low):.1f}", "B is": one.verdict}
+    cells |= {"A": f"{100 * difference.a:.1f}", "B": f"{100 * difference.b:.1f}"}
+    return cells | {
+        "B - A": f"{100 * difference.difference:+.1f} ±{50 * (difference.high - difference.low):.1f}",
+        "B is": difference.verdict,
+    }

@@ -52,7 +52,7 @@ class Command:
             return [BARE[name]]
         if value is None:
             return []
-        return [str(one) for one in value] if isinstance(value, list) else [str(value)]
+        return [str(item) for item in value] if isinstance(value, list) else [str(value)]
 
     def value(self, name: str) -> str:
         """Return the value of a setting that takes one value, or an empty string if it is not set."""
@@ -71,7 +71,9 @@ def check_names(command: str, arguments: Sequence[str]) -> None:
         complaints += missing_complaints(command, line)
     if command == "train":
         complaints += _engine_complaints(line)
-        complaints += [one for name in line.values("dataset_name") if name.strip() for one in file_complaints(name)]
+        complaints += [
+            complaint for name in line.values("dataset_name") if name.strip() for complaint in file_complaints(name)
+        ]
         complaints += folder_complaints(line.value("output_dir"), line.value("resume_from_checkpoint"))
     for benchmark in line.values("eval_benchmarks" if command == "train" else "benchmarks"):
         complaints += benchmark_complaints(benchmark)
@@ -167,19 +169,19 @@ def _hub_complaints(name: str, revision: str | None) -> list[str]:
 def folder_complaints(output_dir: str, resume: str) -> list[str]:
     """Return a complaint if `output_dir` holds another run, or if `resume` names no complete checkpoint."""
     folder = Path(output_dir)
-    found = find_run_files(folder, (*MODELS, LOGS)) if output_dir else []
-    names = ", ".join(path.name for path in found[:3])
+    files = find_run_files(folder, (*MODELS, LOGS)) if output_dir else []
+    names = ", ".join(path.name for path in files[:3])
     resumes = resume.lower() not in ("", "false", "none", "null")
     searches = resume.lower() in ("true", "auto")
     if resumes and not searches and not _is_complete(Path(resume)):
         return [f"resume_from_checkpoint={resume!r} must be true, auto or the folder of a complete checkpoint."]
-    if found and not resumes:
+    if files and not resumes:
         return [
             f"output_dir={output_dir!r} holds a run ({names}), and two runs would be mixed there. Continue it with "
             "--resume_from_checkpoint true, give another --output_dir, or remove the folder to start over."
         ]
     has_model = any((folder / name).is_file() for name in MODELS)
-    if resume == "auto" and has_model and not any(map(_is_complete, found)):
+    if resume == "auto" and has_model and not any(map(_is_complete, files)):
         return [
             f"output_dir={output_dir!r} holds a run ({names}) without a complete checkpoint, so "
             "resume_from_checkpoint='auto' would train a new model over its model. Give another --output_dir, or "

@@ -80,7 +80,7 @@ class RecipeParser(OneLineParser, TrlParser):
                 action.nargs = "?"
                 action.const = BARE[action.dest]
 
-    def parse_args_and_config(self, args: Iterable[str] | None = None, *others: Any, **named: Any) -> tuple[Any, ...]:
+    def parse_args_and_config(self, args: Iterable[str] | None = None, *rest: Any, **named: Any) -> tuple[Any, ...]:
         """Parse the command line and the recipe; see [`~trl.TrlParser`]."""
         path, args = split_recipe(list(sys.argv[1:] if args is None else args))
         if path is not None:
@@ -89,7 +89,7 @@ class RecipeParser(OneLineParser, TrlParser):
             set_environment(path)
             settings.pop("env", None)
             args = [word for name, value in settings.items() for word in self._to_words(name, value)] + args
-        return super().parse_args_and_config(args, *others, **named)
+        return super().parse_args_and_config(args, *rest, **named)
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
         """Return the settings of a recipe.
@@ -100,11 +100,11 @@ class RecipeParser(OneLineParser, TrlParser):
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
         """Parse the arguments, and raise an error if any of them is unknown."""
-        known, unknown = super().parse_known_args(*args, **named)
+        namespace, unknown = super().parse_known_args(*args, **named)
         names = [word[2:].partition("=")[0] for word in unknown if word.startswith("--")]
         refuse([f"unknown setting {name!r}. --help-all lists the settings." for name in names], self.prog)
         refuse([f"unexpected argument {word!r}. Use --setting value." for word in unknown], self.prog)
-        return known, unknown
+        return namespace, unknown
 
     def _to_words(self, name: str, value: Any) -> list[str]:
         """Return a setting from a recipe as words of a command line.

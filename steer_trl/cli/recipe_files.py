@@ -28,8 +28,8 @@ def split_recipe(arguments: list[str]) -> tuple[str | None, list[str]]:
     """Return the value of `--config` and the other arguments. Without `--config`, the value is `None`."""
     parser = OneLineParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config")
-    known, others = parser.parse_known_args(arguments)
-    return known.config, others
+    namespace, rest = parser.parse_known_args(arguments)
+    return namespace.config, rest
 
 
 def list_files(folder: Path) -> dict[str, Path]:
@@ -49,12 +49,12 @@ def find_file(name: str | Path, folder: Path, kind: str) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    own = list_files(folder)
+    shipped = list_files(folder)
     name_only = path.name.removesuffix(".yaml")
-    if name_only in own and str(path.parent) in (".", "methods"):
-        return own[name_only]
-    alike = [one for one in own if name_only and name_only in one]
-    hint = f" Names with it: {', '.join(alike)}." if alike else did_you_mean(name_only, own, cutoff=0.6)
+    if name_only in shipped and str(path.parent) in (".", "methods"):
+        return shipped[name_only]
+    alike = [stem for stem in shipped if name_only and name_only in stem]
+    hint = f" Names with it: {', '.join(alike)}." if alike else did_you_mean(name_only, shipped, cutoff=0.6)
     raise NotThereError(
         f"there is no {kind} {str(name)!r}: neither such a file nor one of that name in this package.{hint} "
         "steer-trl recipes lists the names."
@@ -79,8 +79,8 @@ def load_recipe(name: str | Path) -> dict[str, Any]:
     `name` is a file or the name of a recipe. A recipe's own settings override those of a recipe that it extends.
     """
     settings: dict[str, Any] = {}
-    for _, own in reversed(read_layers(name)):
-        settings |= own
+    for _, layer in reversed(read_layers(name)):
+        settings |= layer
     return settings
 
 
@@ -101,16 +101,16 @@ def set_environment(path: str | None) -> None:
 
 def read_layers(name: str | Path) -> list[tuple[Path, dict[str, Any]]]:
     """Return a recipe's path and own settings, then those of the recipe that it extends, and so on."""
-    found: list[tuple[Path, dict[str, Any]]] = []
+    layers: list[tuple[Path, dict[str, Any]]] = []
     following: Path | None = find_file(name, RECIPES, "recipe")
     while following is not None:
-        if following.resolve() in [path.resolve() for path, _ in found]:
+        if following.resolve() in [path.resolve() for path, _ in layers]:
             raise InvalidValueError(f"recipe {name} extends itself, by way of {following}. Remove one 'extends'.")
-        own = read_yaml(following)
-        base = own.pop("extends", None)
-        found.append((following, own))
+        layer = read_yaml(following)
+        base = layer.pop("extends", None)
+        layers.append((following, layer))
         following = None if base is None else _find_base(following, base)
-    return found
+    return layers
 
 
 def _find_base(path: Path, base: Any) -> Path:
@@ -143,6 +143,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except RecursionError as error:
         raise InvalidValueError(f"{path} is nested too deeply. Write lines 'name: value'.") from error
     if not isinstance(read, dict):
-        found = "nothing" if read is None else f"a {type(read).__name__}"
-        raise InvalidValueError(f"recipe {path} must be a YAML mapping, got {found}. Write lines 'name: value'.")
+        kind = "nothing" if read is None else f"a {type(read).__name__}"
+        raise InvalidValueError(f"recipe {path} must be a YAML mapping, got {kind}. Write lines 'name: value'.")
     return read

@@ -72,8 +72,8 @@ def read_first_sentence(path: Path) -> str:
             break
         lines.append(text)
     comment = " ".join(lines)
-    found = SENTENCE.match(comment)
-    return found[0] if found else comment.rstrip(":") + "."
+    sentence = SENTENCE.match(comment)
+    return sentence[0] if sentence else comment.rstrip(":") + "."
 
 
 def show_recipe(name: str) -> str:

@@ -12,6 +12,6 @@ def main(arguments: list[str]) -> None:
     parser = OneLineParser("steer-trl report", allow_abbrev=False, description=(__doc__ or "").replace("`", ""))
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or of several runs")
     parser.add_argument("-o", "--output", default="report.html", help="the page; report.html by default")
-    given = parser.parse_args(arguments)
-    path = write(given.runs, given.output)
+    options = parser.parse_args(arguments)
+    path = write(options.runs, options.output)
     print(f"{path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser; it needs no network.")  # noqa: T201

@@ -68,20 +68,20 @@ def read_names(command: str) -> set[str]:
     return names
 
 
-def misspelt_complaints(command: str, given: Iterable[str]) -> list[str]:
-    """Return complaints about names in `given` that are not settings but resemble one.
+def misspelt_complaints(command: str, typed: Iterable[str]) -> list[str]:
+    """Return complaints about names in `typed` that are not settings but resemble one.
 
     A name that resembles no setting is left to the parser, because a later version of TRL may define it in a different
     file.
     """
-    known = read_names(command)
-    names = list(given)
+    settings = read_names(command)
+    names = list(typed)
     complaints = former_complaints(names) if command == "train" else []
     for name in names:
-        if name.removeprefix("no_") in known or name in FORMER_NAMES:
+        if name.removeprefix("no_") in settings or name in FORMER_NAMES:
             continue
-        same = [setting for setting in ALIASES.get(name, ()) if setting in known]
-        hint = f" Did you mean --{same[0]}?" if same else did_you_mean(name, known)
+        same = [setting for setting in ALIASES.get(name, ()) if setting in settings]
+        hint = f" Did you mean --{same[0]}?" if same else did_you_mean(name, settings)
         if hint:
             complaints.append(f"unknown setting {name!r}.{hint} --help-all lists the settings.")
     return complaints

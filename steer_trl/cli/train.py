@@ -83,9 +83,9 @@ class TrainParser(RecipeParser):
         """
         typed = {name: values for name, values in read_command(args).typed.items() if name in CHOICES}
         nearer: dict[str, Any] = dict(typed)
-        for _, own in read_layers(path):
-            idle = find_idle(own, nearer)
-            kept = {name: value for name, value in own.items() if name not in idle}
+        for _, layer in read_layers(path):
+            idle = find_idle(layer, nearer)
+            kept = {name: value for name, value in layer.items() if name not in idle}
             nearer = drop_options(kept, nearer) | nearer
         return {name: value for name, value in nearer.items() if name not in typed}
 

@@ -219,8 +219,8 @@ def _agreeing(copies: dict[str, list[int]], solutions: list[str | None]) -> list
         for index in indices[1:]
         if solutions[index] != solutions[indices[0]]
     }
-    to_compare = sorted((one, other) for one, other in pairs if one is not None and other is not None)
-    verdicts = _reward().judge([other for _, other in to_compare], [first for first, _ in to_compare])
+    to_compare = sorted((first, second) for first, second in pairs if first is not None and second is not None)
+    verdicts = _reward().judge([second for _, second in to_compare], [first for first, _ in to_compare])
     equal = {pair for pair, verdict in zip(to_compare, verdicts, strict=True) if verdict.correct}
     return [
         indices

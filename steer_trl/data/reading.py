@@ -37,9 +37,9 @@ def read_rows(
         raise InvalidValueError(f"dataset_config={config!r} cannot be combined with the file {name_or_path!r}.")
     if builder:
         arguments: dict[str, Any] = {"path": builder, "data_files": str(path), "split": split or "train"}
-    elif known := SOURCES.get(name_or_path):
-        arguments = {"path": known.path, "name": config or known.config, "split": split or known.split}
-        arguments["revision"] = revision or known.revision
+    elif source := SOURCES.get(name_or_path):
+        arguments = {"path": source.path, "name": config or source.config, "split": split or source.split}
+        arguments["revision"] = revision or source.revision
     else:
         arguments = {"path": name_or_path, "name": config, "split": split or "train", "revision": revision}
     is_of_hub = not builder and not os.path.isdir(name_or_path)
@@ -47,7 +47,7 @@ def read_rows(
         exact = _read_exactly(path) if builder == "json" and keeps_digits else None
         dataset = exact or load_dataset(**arguments)
     except (ValueError, StopIteration, OSError, DatasetsError) as error:
-        reasons = [" ".join(str(one).split()).rstrip(".") for one in (error, error.__cause__) if one]
+        reasons = [" ".join(str(cause).split()).rstrip(".") for cause in (error, error.__cause__) if cause]
         # Both mean that the file is empty.
         if isinstance(error, StopIteration) or "corresponds to no data" in reasons[0]:
             raise InvalidValueError(f"data set {name_or_path!r} has no rows. Check the file and the split.") from error

@@ -51,7 +51,7 @@ def all_problems() -> dict[str, list[str]]:
     for numbers in combinations_with_replacement(range(1, LARGEST_NUMBER + 1), 3):
         for steps, target in walks(numbers):
             problems.setdefault(f"{' '.join(map(str, numbers))}>{target}:", {})[steps] = None
-    return {prompt: list(found) for prompt, found in problems.items() if len(found) >= FEWEST_SOLUTIONS}
+    return {prompt: list(texts) for prompt, texts in problems.items() if len(texts) >= FEWEST_SOLUTIONS}
 
 
 def is_correct(prompt: str, completion: str) -> bool:
@@ -86,14 +86,14 @@ def _splits() -> dict[str, list[dict[str, str]]]:
         of_numbers.setdefault(prompt.split(">")[0], []).append(prompt)
     groups = list(of_numbers.values())
     rng.shuffle(groups)
-    found = {}
+    rows = {}
     for split, count in SPLITS.items():
         prompts: list[str] = []
         while groups and (count is None or len(prompts) < count):
             prompts += groups.pop()
         rng.shuffle(prompts)
-        found[split] = [{"id": f"{split}-{i}", "prompt": _reorder(p, rng)} for i, p in enumerate(prompts[:count])]
-    return found
+        rows[split] = [{"id": f"{split}-{i}", "prompt": _reorder(p, rng)} for i, p in enumerate(prompts[:count])]
+    return rows
 
 
 def problems(split: str) -> list[dict[str, str]]:

@@ -133,12 +133,12 @@ class Result:
     def _count_answers(self, name: str) -> dict[str, Counter[Answer]]:
         """Return a dict that maps each prompt to how often a model gave each answer at temperature 1."""
         prompts = {row["id"]: row["prompt"] for row in run_files.lines(self.folder / "test.jsonl") if row}
-        found: dict[str, Counter[Answer]] = {}
+        counts: dict[str, Counter[Answer]] = {}
         for entry in run_files.lines(self.folder / name / TEST / TEST_SAMPLING / COMPLETIONS):
             if entry:
                 answer = entry["completion"], entry["correct"]
-                found.setdefault(prompts[entry["id"]], Counter())[answer] += 1
-        return found
+                counts.setdefault(prompts[entry["id"]], Counter())[answer] += 1
+        return counts
 
 
 def _read_end(log: list[dict[str, Any]], key: str) -> list[float]:

@@ -132,7 +132,7 @@ class VLLMGenerator:
             use_tqdm=False,
         )
         drawn = [output.outputs[0] for output in outputs]
-        return [Completion(one.text, len(one.token_ids), one.finish_reason == "length") for one in drawn]
+        return [Completion(output.text, len(output.token_ids), output.finish_reason == "length") for output in drawn]
 
 
 def has_vllm() -> bool:

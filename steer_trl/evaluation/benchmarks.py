@@ -46,8 +46,8 @@ class Benchmark:
     @property
     def ids(self) -> list[str]:
         """The ids of the problems: the column `id`, or the row numbers if an id is missing or repeated."""
-        given = self.dataset["id"] if "id" in self.dataset.column_names else ()
-        return ids_as_texts(given) or [str(row) for row in range(len(self.dataset))]
+        ids = self.dataset["id"] if "id" in self.dataset.column_names else ()
+        return ids_as_texts(ids) or [str(row) for row in range(len(self.dataset))]
 
 
 def load_benchmarks(
@@ -109,9 +109,9 @@ def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
     if not specifications:
         return [f"benchmarks must not be empty. Name some of {', '.join(PAPER_SAMPLES)}, or a file."]
     malformed = [
-        f"benchmark {one!r} must be NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES, and SAMPLES a whole number."
-        for one in specifications
-        if not one or ("@" in one and not one.rpartition("@")[2].isdecimal() and not Path(one).exists())
+        f"benchmark {text!r} must be NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES, and SAMPLES a whole number."
+        for text in specifications
+        if not text or ("@" in text and not text.rpartition("@")[2].isdecimal() and not Path(text).exists())
     ]
     if malformed:
         return malformed
@@ -129,24 +129,24 @@ def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
 
 def find_sources(specifications: Sequence[str]) -> list[str]:
     """Return the short names, names on the Hub and files in the specifications that are well-formed."""
-    return [match["source"] for one in specifications if (match := SPECIFICATION.fullmatch(one))]
+    return [match["source"] for specification in specifications if (match := SPECIFICATION.fullmatch(specification))]
 
 
 def find_names(specifications: Sequence[str]) -> list[str]:
     """Return the names of the benchmarks in the specifications that are well-formed."""
-    return [_parse(one)[0] for one in specifications if SPECIFICATION.fullmatch(one)]
+    return [_parse(specification)[0] for specification in specifications if SPECIFICATION.fullmatch(specification)]
 
 
 def ids_as_texts(ids: Iterable[Any]) -> list[str]:
     """Return the ids of problems as strings, or an empty list if an id is repeated or missing."""
-    found = list(ids)
-    texts = list(map(str, found))
-    return texts if None not in found and len(set(texts)) == len(texts) else []
+    values = list(ids)
+    texts = list(map(str, values))
+    return texts if None not in values and len(set(texts)) == len(texts) else []
 
 
 def limit_greedy_samples(benchmarks: Sequence[Benchmark], sampling: Sampling) -> list[Benchmark]:
     """Return the benchmarks, reduced to one sample per problem if the sampling is greedy."""
-    several = [f"{one.name}@{one.num_samples}" for one in benchmarks if one.num_samples > 1]
+    several = [f"{benchmark.name}@{benchmark.num_samples}" for benchmark in benchmarks if benchmark.num_samples > 1]
     if not (sampling.is_greedy and several):
         return list(benchmarks)
     logger.warning("Sampling is greedy: one sample per problem, not %s, is drawn.", ", ".join(several))

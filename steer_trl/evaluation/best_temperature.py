@@ -58,11 +58,11 @@ class BestTemperatures:
     def describe(self) -> str:
         """Return a sentence with the temperatures and how they were chosen."""
         several = f", for {self.tries} answers {self.for_several:g}" if self.tries > 1 else ""
-        tried = ", ".join(f"{one:g}" for one in self.tried)
+        tried = ", ".join(f"{temperature:g}" for temperature in self.tried)
         ends = [
-            f"{one:g} is the {end} of them, and a {end.replace('est', 'er')} one may be better"
-            for end, one in (("lowest", self.tried[0]), ("highest", self.tried[-1]))
-            if one in {self.for_one, self.for_several}
+            f"{temperature:g} is the {end} of them, and a {end.replace('est', 'er')} one may be better"
+            for end, temperature in (("lowest", self.tried[0]), ("highest", self.tried[-1]))
+            if temperature in {self.for_one, self.for_several}
         ]
         remark = f"; {'; '.join(ends)}" if ends else ""
         return (
@@ -120,8 +120,8 @@ def read_generation_config(folder: Path) -> dict[str, Any]:
     if path.is_file():
         return read_mapping(path)
     config = GenerationConfig.from_model_config(AutoConfig.from_pretrained(str(folder)))
-    found: dict[str, Any] = json.loads(config.to_json_string())
-    return found
+    content: dict[str, Any] = json.loads(config.to_json_string())
+    return content
 
 
 def write_generation_config(folder: Path, best: BestTemperatures) -> str:

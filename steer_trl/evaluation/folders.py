@@ -48,12 +48,12 @@ class Evaluation:
 def _read_values(folder: Path) -> Values:
     try:
         judged = [read_judged(entry) for entry in run_files.lines(folder / COMPLETIONS)]
-        judged.sort(key=lambda one: one.batch)
+        judged.sort(key=lambda record: record.batch)
         samples: dict[str, Counter[str]] = {}
-        for one in judged:
-            samples.setdefault(one.benchmark, Counter())[one.id] += 1
+        for record in judged:
+            samples.setdefault(record.benchmark, Counter())[record.id] += 1
         summary = read_mapping(folder / SUMMARY)["benchmarks"]
-        counted = {name: (one["problems"], {one["samples"]}) for name, one in summary.items()}
+        counted = {name: (row["problems"], {row["samples"]}) for name, row in summary.items()}
         if {name: (len(ids), set(ids.values())) for name, ids in samples.items()} != counted:
             raise InvalidValueError("some are missing, repeated or of other problems")
         return measure_problems(judged)
@@ -80,20 +80,20 @@ def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
     """
     folder = Path(folder)
     inside = sorted(folder.iterdir()) if folder.is_dir() else []
-    found = {"": folder} | {path.name: path for path in inside}
-    found = {name: path for name, path in found.items() if (path / COMPLETIONS).is_file()}
-    if not found:
+    folders = {"": folder} | {path.name: path for path in inside}
+    folders = {name: path for name, path in folders.items() if (path / COMPLETIONS).is_file()}
+    if not folders:
         raise InvalidValueError(
             f"{str(folder)!r} must be a folder that steer-trl eval has written, and holds no {COMPLETIONS}. Give one."
         )
     complaints = []
-    for path in found.values():
+    for path in folders.values():
         if not all((path / name).is_file() for name in (SUMMARY, SETTINGS)):
             complaints.append(
                 f"{str(path)!r} holds an evaluation that has not ended. Run its command again, which resumes it."
             )
     refuse(complaints, "evaluation")
-    return {name: Evaluation(path, _read_settings(path / SETTINGS)) for name, path in sorted(found.items())}
+    return {name: Evaluation(path, _read_settings(path / SETTINGS)) for name, path in sorted(folders.items())}
 
 
 def compare_samplings(
@@ -110,13 +110,15 @@ def compare_samplings(
         `ValueError`: the sides have different samplings, settings or problems.
     """
     names = list(a[0])
-    for one in [*a, *b]:
-        if list(one) != names:
+    for evaluations in [*a, *b]:
+        if list(evaluations) != names:
             raise InvalidValueError(
-                f"both sides must have the same samplings, got {names} and {list(one)} in "
-                f"{next(iter(one.values())).folder}. Evaluate the one that is missing."
+                f"both sides must have the same samplings, got {names} and {list(evaluations)} in "
+                f"{next(iter(evaluations.values())).folder}. Evaluate the one that is missing."
             )
-    sides = {name: ([one[name] for one in a], [one[name] for one in b]) for name in names}
+    sides = {
+        name: ([evaluations[name] for evaluations in a], [evaluations[name] for evaluations in b]) for name in names
+    }
     return {name: compare_evaluations(*both, paired) for name, both in sides.items()}
 
 
@@ -128,23 +130,23 @@ def compare_evaluations(
     Returns:
         the [`Difference`] of side B from side A, nested by benchmark and metric.
     """
-    first, *others = [*a, *b]
-    folders = [one.folder.resolve() for one in [first, *others]]
-    repeated = [one.folder for one in others if folders.count(one.folder.resolve()) > 1][:1]
+    first, *rest = [*a, *b]
+    folders = [evaluation.folder.resolve() for evaluation in [first, *rest]]
+    repeated = [evaluation.folder for evaluation in rest if folders.count(evaluation.folder.resolve()) > 1][:1]
     refuse([f"{folder} is given twice, and would count as two. Give it once." for folder in repeated], "comparison")
-    refuse(comparison_complaints(first, others), "comparison")
-    found: dict[str, dict[str, Difference]] = {}
+    refuse(comparison_complaints(first, rest), "comparison")
+    differences: dict[str, dict[str, Difference]] = {}
     for name, metrics in first.values.items():
-        found[name] = {}
+        differences[name] = {}
         for metric, ids in metrics.items():
-            rows_a = [[one.values[name][metric][i] for i in ids] for one in a]
-            rows_b = [[one.values[name][metric][i] for i in ids] for one in b]
-            found[name][metric] = compare_values(rows_a, rows_b, paired=paired)
-    return found
+            rows_a = [[evaluation.values[name][metric][i] for i in ids] for evaluation in a]
+            rows_b = [[evaluation.values[name][metric][i] for i in ids] for evaluation in b]
+            differences[name][metric] = compare_values(rows_a, rows_b, paired=paired)
+    return differences
 
 
 def comparison_complaints(
-    first: Evaluation, others: Sequence[Evaluation], varying: Collection[str] = MAY_DIFFER
+    first: Evaluation, rest: Sequence[Evaluation], varying: Collection[str] = MAY_DIFFER
 ) -> list[str]:
     """Return complaints if evaluations differ in their problems or in a setting that `QUESTION` lists.
 
@@ -152,15 +154,15 @@ def comparison_complaints(
     """
     different = []
     here = _question(first.settings)
-    for other in others:
-        there = _question(other.settings)
+    for evaluation in rest:
+        there = _question(evaluation.settings)
         for name in sorted(here.keys() | there.keys()):
             if here.get(name) != there.get(name) and name not in varying:
-                pair = f"{here.get(name)!r} in {first.folder}, {there.get(name)!r} in {other.folder}"
+                pair = f"{here.get(name)!r} in {first.folder}, {there.get(name)!r} in {evaluation.folder}"
                 different.append(f"{name}: {pair}")
     if different:
         return [f"they were evaluated in other ways ({'; '.join(different)}). Evaluate them alike."]
-    return [complaint for other in others for complaint in complain_about_problems(first, other)]
+    return [complaint for evaluation in rest for complaint in complain_about_problems(first, evaluation)]
 
 
 def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,15 +171,15 @@ def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
     return flatten_settings({name: value for name, value in settings.items() if name in QUESTION - idle})
 
 
-def complain_about_problems(one: Evaluation, other: Evaluation) -> list[str]:
+def complain_about_problems(a: Evaluation, b: Evaluation) -> list[str]:
     """Return complaints if two evaluations differ in their problems or numbers of samples."""
-    both = f"{one.folder} and {other.folder}"
-    if one.values.keys() != other.values.keys():
-        return [f"{both} must be of the same benchmarks, got {sorted(one.values)} and {sorted(other.values)}."]
+    both = f"{a.folder} and {b.folder}"
+    if a.values.keys() != b.values.keys():
+        return [f"{both} must be of the same benchmarks, got {sorted(a.values)} and {sorted(b.values)}."]
     complaints = []
-    for name, metrics in one.values.items():
+    for name, metrics in a.values.items():
         average, values = next(iter(metrics.items()))
-        there = other.values[name].get(average)
+        there = b.values[name].get(average)
         if there is None:
             complaints.append(f"{both} must have as many samples of each problem of {name!r}.")
         elif values.keys() != there.keys():

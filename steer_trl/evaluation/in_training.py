@@ -8,7 +8,7 @@ from typing import Any
 from steer_trl.evaluation.benchmarks import Benchmark, limit_greedy_samples
 from steer_trl.evaluation.loop import evaluate
 from steer_trl.evaluation.questions import describe_benchmarks, describe_judge
-from steer_trl.evaluation.records import Judged, Records
+from steer_trl.evaluation.records import Records, SampleRecord
 from steer_trl.evaluation.sampling import Generator, Sampling, find_name_complaints
 from steer_trl.evaluation.summary import flatten, join_names, summarize
 from steer_trl.rewards import MathReward
@@ -50,7 +50,9 @@ class BenchmarkEvaluation:
         if isinstance(sampling, Mapping):
             refuse(find_name_complaints(sampling), "BenchmarkEvaluation")
         self.samplings = dict(sampling) if isinstance(sampling, Mapping) else {"": sampling or Sampling()}
-        self.by_sampling = {name: limit_greedy_samples(benchmarks, one) for name, one in self.samplings.items()}
+        self.by_sampling = {
+            name: limit_greedy_samples(benchmarks, sampling) for name, sampling in self.samplings.items()
+        }
         self.judge = judge or MathReward()
 
     @property
@@ -91,14 +93,14 @@ class BenchmarkEvaluation:
         for sampling, benchmarks in self.by_sampling.items():
             # No samples have been drawn yet, so the names are read from a summary of placeholders.
             judged = [
-                Judged(0, benchmark.name, "", sample, None, False, False, None, False, 0, "")
+                SampleRecord(0, benchmark.name, "", sample, None, False, False, None, False, 0, "")
                 for benchmark in benchmarks
                 for sample in range(benchmark.num_samples)
             ]
             names += flatten(summarize(judged), sampling)
         names.sort()
-        wanted = (metric_for_best_model or names[0]).removeprefix("eval_")
-        if wanted in names or (has_other_metrics and "@" not in wanted):
+        metric = (metric_for_best_model or names[0]).removeprefix("eval_")
+        if metric in names or (has_other_metrics and "@" not in metric):
             return []
         return [
             f"metric_for_best_model must be one of {', '.join(names)}, which the benchmarks measure, got "

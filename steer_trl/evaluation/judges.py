@@ -32,11 +32,11 @@ def make_judge(reward: MathReward | Callable[..., Any]) -> Judge:
 def _ask(reward: Callable[..., Any], completions: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Verdict]:
     columns = {name: [row[name] for row in rows] for name in rows[0] if name != "prompt"}
     prompts = [row["prompt"] for row in rows]
-    given: list[Any] = [
+    answers: list[Any] = [
         text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]
         for text, prompt in zip(completions, prompts, strict=True)
     ]
-    rewards = _await(reward(prompts=prompts, completions=given, **columns))
+    rewards = _await(reward(prompts=prompts, completions=answers, **columns))
     try:
         correct = [value is not None and float(value) > 0 for value in rewards]
         pairs = list(zip(completions, correct, strict=True))
@@ -44,7 +44,7 @@ def _ask(reward: Callable[..., Any], completions: Sequence[str], rows: Sequence[
         name = getattr(reward, "__name__", type(reward).__name__)
         raise InvalidValueError(
             f"the reward function {name!r} must return a list with one number, or None, for each completion, got "
-            f"{rewards!r:.80} for {len(given)}."
+            f"{rewards!r:.80} for {len(answers)}."
         ) from error
     return [Verdict(text, is_correct, vote=text.strip()) for text, is_correct in pairs]
 

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from steer_trl.evaluation.benchmarks import Benchmark, limit_greedy_samples
 from steer_trl.evaluation.judges import Judge, make_judge
-from steer_trl.evaluation.records import Judged, Records
+from steer_trl.evaluation.records import Records, SampleRecord
 from steer_trl.evaluation.sampling import Generator, Sampling
 from steer_trl.rewards import MathReward
 
@@ -41,7 +41,7 @@ def evaluate(
     batch_size: int,
     records: Records | None = None,
     desc: str = "Evaluating",
-) -> list[Judged]:
+) -> list[SampleRecord]:
     """Draw and judge the samples of all problems. Collective.
 
     Args:
@@ -71,18 +71,20 @@ def evaluate(
         bar.update(sum(map(len, done.values())))
         for first in range(0, len(missing), state.num_processes):
             turn = missing[first : first + state.num_processes]
-            own = turn[state.process_index : state.process_index + 1]
-            judged = [one for number in own for one in _draw_batch(batches, number, generate, decide, sampling)]
-            if not own and generate.is_collective:
+            numbers = turn[state.process_index : state.process_index + 1]
+            judged = [
+                record for number in numbers for record in _draw_batch(batches, number, generate, decide, sampling)
+            ]
+            if not numbers and generate.is_collective:
                 # All ranks must draw together. A rank without a batch of its own draws one that is discarded.
                 _draw_batch(batches, 0, generate, decide, sampling)
             judged = gather_object(judged) if state.num_processes > 1 else judged
             if records:
                 records.append(judged)
-            for one in judged:
-                done.setdefault(one.batch, []).append(one)
+            for record in judged:
+                done.setdefault(record.batch, []).append(record)
             bar.update(len(judged))
-    return [one for number in sorted(done) for one in done[number]]
+    return [record for number in sorted(done) for record in done[number]]
 
 
 def _list_requests(benchmark: Benchmark) -> list[Request]:
@@ -100,24 +102,24 @@ def _derive_seed(sampling: Sampling, number: int) -> int:
 
 def _draw_batch(
     batches: Sequence[list[Request]], number: int, generate: Generator, judge: Judge, sampling: Sampling
-) -> list[Judged]:
+) -> list[SampleRecord]:
     batch = batches[number]
     rows = [request.row for request in batch]
     prompts = [row["prompt"] for row in rows]
     if generate.needs_equal_batches:
         prompts += prompts[:1] * (len(batches[0]) - len(batch))
     drawn = generate(prompts, sampling, _derive_seed(sampling, number))[: len(batch)]
-    verdicts = judge([one.text for one in drawn], rows)
+    verdicts = judge([completion.text for completion in drawn], rows)
     return [
-        Judged(
+        SampleRecord(
             batch=number,
             benchmark=request.benchmark,
             id=request.id,
             sample=request.sample,
             **verdict._asdict(),
-            truncated=one.truncated,
-            num_tokens=one.num_tokens,
-            completion=one.text,
+            truncated=completion.truncated,
+            num_tokens=completion.num_tokens,
+            completion=completion.text,
         )
-        for request, one, verdict in zip(batch, drawn, verdicts, strict=True)
+        for request, completion, verdict in zip(batch, drawn, verdicts, strict=True)
     ]

@@ -52,13 +52,13 @@ def majority_vote(votes: Sequence[str | None], correct: Sequence[bool]) -> float
     If no sample votes, the result is 0.
     """
     num_correct = sum(correct)
-    others = Counter(
+    votes_for = Counter(
         vote for vote, is_correct in zip(votes, correct, strict=True) if not is_correct and vote is not None
     )
-    most = max(others.values(), default=0)
+    most = max(votes_for.values(), default=0)
     if num_correct == 0 or num_correct < most:
         return 0.0
-    return 1.0 if num_correct > most else 1 / (1 + sum(count == most for count in others.values()))
+    return 1.0 if num_correct > most else 1 / (1 + sum(count == most for count in votes_for.values()))
 
 
 def mean_and_interval(values: Sequence[float]) -> tuple[float, float]:

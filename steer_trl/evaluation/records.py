@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 SETTINGS, COMPLETIONS, SUMMARY = "settings.json", "completions.jsonl", "summary.json"
 
 
-class Judged(NamedTuple):
+class SampleRecord(NamedTuple):
     """A judged sample of a problem, which is one line of `completions.jsonl`.
 
     Attributes:
@@ -54,10 +54,10 @@ TYPES = {
     **dict.fromkeys(("correct", "timed_out", "truncated"), (bool,)),
     **dict.fromkeys(("answer", "vote"), (str, type(None))),
 }
-"""The types of each field of `Judged`."""
+"""The types of each field of `SampleRecord`."""
 
 
-def read_judged(entry: Mapping[str, Any] | None) -> Judged:
+def read_judged(entry: Mapping[str, Any] | None) -> SampleRecord:
     """Return the judged sample in a line of `completions.jsonl`.
 
     Raises `ValueError` if the line is unreadable (`entry` is `None`), or if a field is missing, unknown or of another
@@ -68,21 +68,21 @@ def read_judged(entry: Mapping[str, Any] | None) -> Judged:
     for name, types in TYPES.items():
         # The type is compared, because `True` is an `int` as well.
         if name not in entry or type(entry[name]) not in types:
-            kinds = " or ".join(one.__name__ for one in types)
+            kinds = " or ".join(kind.__name__ for kind in types)
             raise InvalidValueError(f"{name} must be {kinds}, got {str(entry.get(name))[:60]!r}")
         if types == (int,) and not 0 <= entry[name] < run_files.LARGEST:
             raise InvalidValueError(f"{name} must be in [0, {run_files.LARGEST:g}), got {str(entry[name])[:60]}")
     if unknown := entry.keys() - TYPES.keys():
         raise InvalidValueError(f"unknown field {min(unknown)!r}")
-    return Judged(**entry)
+    return SampleRecord(**entry)
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
     """Return the mapping in a JSON file. Raises `ValueError` with the file's name if it holds anything else."""
-    found = run_files.loads(path.read_bytes())
-    if found is None:
+    content = run_files.loads(path.read_bytes())
+    if content is None:
         raise InvalidValueError(f"{str(path)!r} cannot be read as a mapping in JSON")
-    return found
+    return content
 
 
 class Records:
@@ -109,22 +109,22 @@ class Records:
         self._refuse_other_settings(settings)
         self._write(SETTINGS, json.dumps(settings, indent=2))
 
-    def load(self, batch_sizes: list[int]) -> dict[int, list[Judged]]:
+    def load(self, batch_sizes: list[int]) -> dict[int, list[SampleRecord]]:
         """Return the complete batches by their number, and remove incomplete batches from the file."""
         if not self._path.exists():
             return {}
         entries = list(run_files.lines(self._path))
-        batches: dict[int, list[Judged]] = {}
+        batches: dict[int, list[SampleRecord]] = {}
         for number, entry in enumerate(entries):
             try:
-                one = read_judged(entry)
+                record = read_judged(entry)
             except InvalidValueError as error:
                 # The last line of an evaluation that was interrupted may be incomplete.
                 if number < len(entries) - 1:
                     text = "%s, line %d is damaged, and its batch is evaluated again: %s."
                     logger.warning(text, self._path, number + 1, error)
                 continue
-            batches.setdefault(one.batch, []).append(one)
+            batches.setdefault(record.batch, []).append(record)
         sizes = dict(enumerate(batch_sizes))
         whole = {number: batch for number, batch in batches.items() if len(batch) == sizes.get(number)}
         is_cut = not self._path.read_bytes().endswith(b"\n")
@@ -132,7 +132,7 @@ class Records:
             self._write(COMPLETIONS, "".join(map(_format_lines, whole.values())))
         return whole
 
-    def append(self, judged: Sequence[Judged]) -> None:
+    def append(self, judged: Sequence[SampleRecord]) -> None:
         """Append judged completions to the file, and flush it to the disk."""
         with open(self._path, "a") as file:
             file.write(_format_lines(judged))
@@ -169,16 +169,16 @@ class Records:
         return path
 
 
-def _format_lines(judged: Sequence[Judged]) -> str:
-    return "".join(json.dumps(one._asdict()) + "\n" for one in judged)
+def _format_lines(judged: Sequence[SampleRecord]) -> str:
+    return "".join(json.dumps(record._asdict()) + "\n" for record in judged)
 
 
 def flatten_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return nested settings as one flat mapping with dotted names, such as `{"sampling.top_p": 0.7}`."""
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, dict):
-            found |= flatten_settings(value, f"{prefix}{name}.")
+            flat |= flatten_settings(value, f"{prefix}{name}.")
         else:
-            found[prefix + name] = value
-    return found
+            flat[prefix + name] = value
+    return flat

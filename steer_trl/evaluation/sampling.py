@@ -78,7 +78,7 @@ def load_samplings(names: Sequence[str], **common: Any) -> dict[str, Sampling]:
     Raises:
         `ValueError`: a name is unknown or given twice.
     """
-    found: dict[str, Sampling] = {}
+    samplings: dict[str, Sampling] = {}
     for name in names:
         match = AT_TEMPERATURE.fullmatch(name)
         settings = {"temperature": float(match[1]), "top_p": 1.0} if match else NAMED.get(name)
@@ -87,10 +87,10 @@ def load_samplings(names: Sequence[str], **common: Any) -> dict[str, Sampling]:
                 f"samplings: {name!r} is unknown.{did_you_mean(name, NAMED)} Use {', '.join(map(repr, NAMED))}, or "
                 "'t0.5' for a temperature of 0.5."
             )
-        if name in found:
+        if name in samplings:
             raise InvalidValueError(f"samplings: {name!r} is given twice. Remove one.")
-        found[name] = Sampling(**common | settings)
-    return found
+        samplings[name] = Sampling(**common | settings)
+    return samplings
 
 
 def find_name_complaints(names: Iterable[object]) -> list[str]:

@@ -21,7 +21,7 @@ from statistics import fmean
 from typing import Any
 
 from steer_trl.evaluation.metrics import majority_vote, mean_and_interval, values_of_counts
-from steer_trl.evaluation.records import Judged
+from steer_trl.evaluation.records import SampleRecord
 
 COUNTS = ("distinct@", "num_tokens")
 """Prefixes of the metrics whose values are counts and not shares."""
@@ -31,7 +31,7 @@ Pairs = dict[str, tuple[float, float]]
 """Maps each metric to its mean and the half width of its interval."""
 
 
-def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
+def summarize(judged: Sequence[SampleRecord]) -> dict[str, Any]:
     """Return the summary of judged samples.
 
     In the summary, `benchmarks` maps each name to `problems`, `samples` and `metrics`, and `average`
@@ -55,13 +55,13 @@ def _drop_nan(pairs: Pairs) -> dict[str, tuple[float, float | None]]:
     return {key: (mean, None if math.isnan(half) else half) for key, (mean, half) in pairs.items()}
 
 
-def measure_problems(judged: Sequence[Judged]) -> dict[str, dict[str, dict[str, float]]]:
+def measure_problems(judged: Sequence[SampleRecord]) -> dict[str, dict[str, dict[str, float]]]:
     """Return the value of each metric for each problem, nested by benchmark, metric and problem id."""
-    found = {}
+    values_of = {}
     for name, problems in _group_by_problem(judged).items():
         ids = [samples[0].id for samples in problems]
-        found[name] = {key: dict(zip(ids, values, strict=True)) for key, values in _measure(problems).items()}
-    return found
+        values_of[name] = {key: dict(zip(ids, values, strict=True)) for key, values in _measure(problems).items()}
+    return values_of
 
 
 def flatten(summary: Mapping[str, Any], sampling: str = "") -> dict[str, tuple[float, float | None]]:
@@ -80,34 +80,34 @@ def join_names(benchmark: str, sampling: str) -> str:
     return f"{benchmark}_{sampling}" if sampling else benchmark
 
 
-def _group_by_problem(judged: Sequence[Judged]) -> dict[str, list[list[Judged]]]:
+def _group_by_problem(judged: Sequence[SampleRecord]) -> dict[str, list[list[SampleRecord]]]:
     """Group judged samples by benchmark and then by problem."""
-    found = {}
-    for name, samples in groupby(judged, key=lambda one: one.benchmark):
-        found[name] = [list(group) for _, group in groupby(samples, key=lambda one: one.id)]
-    return found
+    groups = {}
+    for name, samples in groupby(judged, key=lambda record: record.benchmark):
+        groups[name] = [list(group) for _, group in groupby(samples, key=lambda record: record.id)]
+    return groups
 
 
-def _measure(problems: list[list[Judged]]) -> dict[str, list[float]]:
+def _measure(problems: list[list[SampleRecord]]) -> dict[str, list[float]]:
     """Return the values of each metric, one for each problem."""
     k = len(problems[0])
-    values = values_of_counts(k, [sum(one.correct for one in samples) for samples in problems])
+    values = values_of_counts(k, [sum(record.correct for record in samples) for samples in problems])
     if k > 1:
         values[f"maj@{k}"] = [_vote(samples) for samples in problems]
         values[f"distinct@{k}"] = [float(len(_correct_texts(samples))) for samples in problems]
-    values["unanswered"] = [fmean(one.answer is None for one in samples) for samples in problems]
+    values["unanswered"] = [fmean(record.answer is None for record in samples) for samples in problems]
     for key in ("truncated", "timed_out", "num_tokens"):
-        values[key] = [fmean(getattr(one, key) for one in samples) for samples in problems]
+        values[key] = [fmean(getattr(record, key) for record in samples) for samples in problems]
     return values
 
 
-def _vote(samples: Sequence[Judged]) -> float:
-    votes = [None if one.answer is None else one.vote for one in samples]
-    return majority_vote(votes, [one.correct for one in samples])
+def _vote(samples: Sequence[SampleRecord]) -> float:
+    votes = [None if record.answer is None else record.vote for record in samples]
+    return majority_vote(votes, [record.correct for record in samples])
 
 
-def _correct_texts(samples: Sequence[Judged]) -> set[str]:
-    return {one.completion.strip() for one in samples if one.correct}
+def _correct_texts(samples: Sequence[SampleRecord]) -> set[str]:
+    return {record.completion.strip() for record in samples if record.correct}
 
 
 def _rename_common(metrics: Pairs) -> Pairs:
@@ -115,12 +115,12 @@ def _rename_common(metrics: Pairs) -> Pairs:
 
     The papers average these metrics over benchmarks with different k, so their names must not contain k.
     """
-    found = {}
+    renamed = {}
     for key, pair in metrics.items():
         kind = key.partition("@")[0]
         if kind in ("avg", "maj"):
-            found[kind] = pair
-    return found
+            renamed[kind] = pair
+    return renamed
 
 
 def _average(rows: list[Pairs]) -> Pairs:
@@ -128,13 +128,13 @@ def _average(rows: list[Pairs]) -> Pairs:
 
     The benchmarks are independent, so the squares of their half widths add up.
     """
-    found = {}
+    averages = {}
     for key in rows[0]:
         pairs = [row[key] for row in rows if key in row]
         if len(pairs) == len(rows) and not key.startswith(OF_THEIR_OWN):
             means, halves = zip(*pairs, strict=True)
-            found[key] = fmean(means), math.hypot(*halves) / len(rows)
-    return found
+            averages[key] = fmean(means), math.hypot(*halves) / len(rows)
+    return averages
 
 
 def table(summary: Mapping[str, Any]) -> str:

@@ -44,12 +44,12 @@ def read_sides(a: Sequence[str], b: Sequence[str], paired: bool = False) -> dict
     ours = [run.get(other_settings, {}) for run in runs_a]
     theirs = [run.get(other_settings, {}) for run in runs_b]
     refuse(_complain_about_temperatures([*ours, *theirs]), "frontier")
-    first, *others = (one for run in [*ours, *theirs] for one in run.values())
+    first, *rest = (evaluation for run in [*ours, *theirs] for evaluation in run.values())
     varying = [f"sampling.{name}" for name in VARIES]
-    refuse(comparison_complaints(first, others, varying), "frontier")
-    of_a = {one.folder.resolve() for run in ours for one in run.values()}
-    twice = [one.folder for run in theirs for one in run.values() if one.folder.resolve() in of_a]
-    refuse([f"{one} is on both sides. Give two models." for one in twice[:1]], "frontier")
+    refuse(comparison_complaints(first, rest, varying), "frontier")
+    of_a = {evaluation.folder.resolve() for run in ours for evaluation in run.values()}
+    twice = [evaluation.folder for run in theirs for evaluation in run.values() if evaluation.folder.resolve() in of_a]
+    refuse([f"{folder} is on both sides. Give two models." for folder in twice[:1]], "frontier")
     swept_a, swept_b = count_sweeps(ours), count_sweeps(theirs)
     return {name: Sides(swept_a[name], swept_b[name], paired) for name in swept_a}
 
@@ -62,20 +62,21 @@ def group_sweeps(evaluations: Iterable[Evaluation]) -> dict[OtherSettings, ByTem
     Raises:
         `ValueError`: two evaluations of a group have the same temperature.
     """
-    found: dict[OtherSettings, dict[float, Evaluation]] = {}
-    for one in evaluations:
-        given = one.settings.get("sampling")
-        sampling: dict[str, Any] = given if isinstance(given, dict) else {}
+    groups: dict[OtherSettings, dict[float, Evaluation]] = {}
+    for evaluation in evaluations:
+        settings = evaluation.settings.get("sampling")
+        sampling: dict[str, Any] = settings if isinstance(settings, dict) else {}
         temperature: Any = sampling.get("temperature")
         if not is_within(temperature, "(0, inf)"):
             continue
         other_settings = tuple(sorted((key, repr(value)) for key, value in sampling.items() if key not in VARIES))
-        before = found.setdefault(other_settings, {}).setdefault(temperature, one)
-        if before is not one:
+        before = groups.setdefault(other_settings, {}).setdefault(temperature, evaluation)
+        if before is not evaluation:
             raise InvalidValueError(
-                f"{one.folder} and {before.folder} are of one run and both at temperature {temperature}. Give one."
+                f"{evaluation.folder} and {before.folder} are of one run and both at temperature {temperature}. Give "
+                "one."
             )
-    return {other_settings: dict(sorted(run.items())) for other_settings, run in found.items()}
+    return {other_settings: dict(sorted(run.items())) for other_settings, run in groups.items()}
 
 
 def count_sweeps(runs: Sequence[ByTemperature]) -> dict[str, Sweep]:
@@ -84,7 +85,7 @@ def count_sweeps(runs: Sequence[ByTemperature]) -> dict[str, Sweep]:
     The runs must have the same problems and temperatures.
     """
     temperatures = tuple(runs[0])
-    found = {}
+    sweeps = {}
     for name, metrics in runs[0][temperatures[0]].values.items():
         average = next(iter(metrics))
         samples = int(average.removeprefix("avg@"))
@@ -92,8 +93,8 @@ def count_sweeps(runs: Sequence[ByTemperature]) -> dict[str, Sweep]:
             [_count_correct(run[temperature].values[name][average], samples) for run in runs]
             for temperature in temperatures
         ]
-        found[name] = Sweep(temperatures, np.array(correct), samples)
-    return found
+        sweeps[name] = Sweep(temperatures, np.array(correct), samples)
+    return sweeps
 
 
 def _count_correct(shares: Mapping[str, float], samples: int) -> list[int]:
@@ -108,17 +109,17 @@ def _read_runs(paths: Sequence[str]) -> list[dict[OtherSettings, ByTemperature]]
     """
     by_model: dict[str, list[Evaluation]] = {}
     for path in paths:
-        for one in read_evaluations(path).values():
-            model = repr([one.settings.get(name) for name in OF_THE_MODEL])
-            by_model.setdefault(model, []).append(one)
+        for evaluation in read_evaluations(path).values():
+            model = repr([evaluation.settings.get(name) for name in OF_THE_MODEL])
+            by_model.setdefault(model, []).append(evaluation)
     return [group_sweeps(evaluations) for evaluations in by_model.values()]
 
 
 def _complain_about_temperatures(runs: Sequence[ByTemperature]) -> list[str]:
     lists = [list(run) for run in runs]
-    wrong = [found for found in lists if found != lists[0] or len(found) < 2]
+    wrong = [temperatures for temperatures in lists if temperatures != lists[0] or len(temperatures) < 2]
     return [
-        f"every run must have been sampled at the same temperatures, 2 or more, got {lists[0]} and {found}. "
+        f"every run must have been sampled at the same temperatures, 2 or more, got {lists[0]} and {temperatures}. "
         "steer-trl eval --temperatures .25 .5 .75 1 1.25 draws them."
-        for found in wrong[:1]
+        for temperatures in wrong[:1]
     ]

@@ -13,23 +13,23 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.monitoring import run_files
-from steer_trl.monitoring.watch import Alarm, Watch
+from steer_trl.monitoring.watch import Alarm, AlarmWatch
 from steer_trl.support.validation import as_tuple
 
 logger = logging.getLogger(__name__)
 
 
-class Alarms(TrainerCallback):
+class AlarmReporter(TrainerCallback):
     """Reads each log entry on the main process, and reports the alarms that the entry raises."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: AlarmWatch) -> None:
         self.watch = watch
 
-    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **given: Any) -> None:
+    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         """Report the alarms that a log entry raises."""
         if not state.is_world_process_zero:
             return
-        for alarm in call_safely(self.watch.read_entry, state.global_step, given.get("logs") or {}) or []:
+        for alarm in call_safely(self.watch.read_entry, state.global_step, rest.get("logs") or {}) or []:
             self.report(alarm, args)
 
     def report(self, alarm: Alarm, args: Any) -> None:

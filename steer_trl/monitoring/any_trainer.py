@@ -6,13 +6,13 @@ from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.monitoring import run_files
-from steer_trl.monitoring.alarms import Alarms, call_safely
+from steer_trl.monitoring.alarms import AlarmReporter, call_safely
 from steer_trl.monitoring.group_log import GroupWatch, find_trainer
 from steer_trl.monitoring.learning_rules import IS_TRUNCATED
 from steer_trl.monitoring.run_log import RunLog, describe_run
 from steer_trl.monitoring.sampling_log import FirstStep
-from steer_trl.monitoring.sampling_warnings import remark_other_policies, truncation
-from steer_trl.monitoring.watch import OF_TRAINING, Watch
+from steer_trl.monitoring.sampling_warnings import truncation, warn_about_sampling_mismatch
+from steer_trl.monitoring.watch import OF_TRAINING, AlarmWatch
 from steer_trl.support.exceptions import InvalidValueError
 
 ACTING = "_acting_alarms_callback"
@@ -49,7 +49,7 @@ class AlarmsCallback(TrainerCallback):
 
     def __init__(self) -> None:
         self._log = RunLog(describe_run)
-        self._alarms = Alarms(Watch())
+        self._alarms = AlarmReporter(AlarmWatch())
         self._groups = GroupWatch()
         self._first_step: FirstStep | None = None
 
@@ -73,12 +73,12 @@ class AlarmsCallback(TrainerCallback):
         if vars(state).setdefault(ACTING, self) is not self:
             return
         if state.is_world_process_zero:
-            call_safely(remark_other_policies, args, model)
+            call_safely(warn_about_sampling_mismatch, args, model)
         self._first_step = call_safely(FirstStep, model, args) if isinstance(model, nn.Module) else None
         self._log.on_train_begin(args, state, control, model=model)
         if state.is_world_process_zero:
             call_safely(self._groups.begin, find_trainer(state))
-        self._alarms.watch = Watch(facts={IS_TRUNCATED: 1.0} if truncation(args) is not None else {})
+        self._alarms.watch = AlarmWatch(facts={IS_TRUNCATED: 1.0} if truncation(args) is not None else {})
         for entry in state.log_history:
             call_safely(self._alarms.watch.read_entry, run_files.step_of(entry), entry)
 

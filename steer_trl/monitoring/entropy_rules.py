@@ -46,9 +46,9 @@ def read_change(log: Numbers) -> RuleReading:
     purpose.
     """
     keys = (key_names.RELATIVE_CHANGE, key_names.ROLLOUT_ADVANTAGE_CHANGE)
-    known = [log[key] for key in keys if key in log]
+    changes = [log[key] for key in keys if key in log]
     may_rest = log.get(key_names.GATE, 1.0) < 1 or key_names.STRENGTH in log
-    return {"value": math.nan if may_rest or not known else max(known)}
+    return {"value": math.nan if may_rest or not changes else max(changes)}
 
 
 def find_remedy_of_idle(log: Numbers) -> dict[str, str]:

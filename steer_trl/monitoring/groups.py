@@ -23,7 +23,7 @@ def measure_groups(correct: Sequence[float], size: int) -> dict[str, float]:
     counts for k if at least k of its completions were scored. A key without such a group is left out.
     """
     groups = [correct[start : start + size] for start in range(0, len(correct), size)]
-    counts = [[bool(one) for one in group if not math.isnan(one)] for group in groups]
+    counts = [[bool(reward) for reward in group if not math.isnan(reward)] for group in groups]
     metrics = {}
     for k, key in PASS_AT_K.items():
         values = [pass_at_k(len(scored), sum(scored), k) for scored in counts if len(scored) >= k]

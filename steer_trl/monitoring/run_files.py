@@ -125,11 +125,11 @@ def is_count(value: Any) -> bool:
 
 
 def _are_resumes(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, dict) and is_count(one.get("step")) for one in value)
+    return isinstance(value, list) and all(isinstance(entry, dict) and is_count(entry.get("step")) for entry in value)
 
 
 def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _is_mapping(value: Any) -> bool:
@@ -163,8 +163,8 @@ def find_run_files(folder: Path, names: Sequence[str] = (LOGS,)) -> list[Path]:
 
 def token_files(folder: Path) -> list[tuple[int, Path]]:
     """Return the optimizer step and path of each token file in a `_logs` folder, in the order of the steps."""
-    found = [(TOKEN_FILE.fullmatch(path.name), path) for path in folder.glob(f"{TOKENS}/step-*.jsonl")]
-    return sorted((int(match[1]), path) for match, path in found if match)
+    matches = [(TOKEN_FILE.fullmatch(path.name), path) for path in folder.glob(f"{TOKENS}/step-*.jsonl")]
+    return sorted((int(match[1]), path) for match, path in matches if match)
 
 
 def token_path(output_dir: str | Path, step: int) -> Path:

@@ -60,14 +60,14 @@ class RunLog(TrainerCallback):
     def _begin(self, output_dir: str, args: Any, state: TrainerState, model: Any) -> None:
         run_files.begin(output_dir, state.global_step, self._describe(args, state, model) | find_commit())
 
-    def _attempt(self, write: Callable[..., None], *given: Any) -> None:
+    def _attempt(self, write: Callable[..., None], *arguments: Any) -> None:
         try:
-            write(*given)
+            write(*arguments)
         # The cause may be a full disk, or a value of an unexpected type.
         except Exception:
             if not self._failed:
                 text = "The run log in %s cannot be written; the training continues."
-                logger.warning(text, given[0], exc_info=True)
+                logger.warning(text, arguments[0], exc_info=True)
             self._failed = True
 
 

@@ -26,8 +26,8 @@ class FirstStep:
         if not getattr(args, "mask_truncated_completions", False):
             self._hook = model.register_forward_hook(self._read, with_kwargs=True)
 
-    def _read(self, *given: Any) -> None:
-        call_safely(self._add, *given)
+    def _read(self, *arguments: Any) -> None:
+        call_safely(self._add, *arguments)
 
     def _add(self, model: nn.Module, args: Any, inputs: Mapping[str, Any], outputs: Any) -> None:
         logps = getattr(outputs, "log_probs", None)

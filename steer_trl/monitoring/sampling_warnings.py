@@ -21,7 +21,7 @@ WHOLE = {"top_p": 1.0, "top_k": 0, "min_p": None}
 """The values of the sampling settings that keep all tokens."""
 
 
-def remark_other_policies(args: Any, model: nn.Module | None) -> None:
+def warn_about_sampling_mismatch(args: Any, model: nn.Module | None) -> None:
     """Warn about truncated sampling and about dropout.
 
     `args` and `model` may belong to a trainer of any class.
@@ -73,20 +73,20 @@ def find_distortions(args: Any, model: nn.Module | None) -> list[str]:
 
     Truncation that the configuration sets is left out, because [`truncation`] describes it.
     """
-    others = getattr(args, "generation_kwargs", None)
+    keywords = getattr(args, "generation_kwargs", None)
     ours = {name: getattr(args, name, None) for name in (*WHOLE, "temperature", "repetition_penalty")}
-    ours |= dict(others if isinstance(others, Mapping) else {})
+    ours |= dict(keywords if isinstance(keywords, Mapping) else {})
     ours = {name: value for name, value in ours.items() if value is not None}
-    found = [f"{name}={value!r}" for name, value in ours.items() if _distorts(name, value, args)]
+    distortions = [f"{name}={value!r}" for name, value in ours.items() if _distorts(name, value, args)]
     config = getattr(model, "generation_config", None)
     if config is None or getattr(args, "use_vllm", False):
-        return found
+        return distortions
     # TRL samples, at a temperature of its own, whatever the model's configuration has.
     unset = {
         name: value for name, value in config.to_dict().items() if name not in {"do_sample", "temperature", *ours}
     }
     cuts = {name for name, is_cut in CUTS.items() if unset.get(name) is not None and is_cut(unset[name])}
-    return found + [
+    return distortions + [
         f"{name}={value!r} of the model's generation_config"
         for name, value in unset.items()
         if name in cuts or _distorts(name, value, args)
@@ -101,12 +101,14 @@ def _distorts(name: str, value: Any, args: Any) -> bool:
 
 def truncation(args: Any) -> str | None:
     """Return the warning about `top_p`, `top_k` and `min_p`, or `None` if they keep all tokens."""
-    others = getattr(args, "generation_kwargs", None)
-    given = {name: getattr(args, name, None) for name in WHOLE} | dict(others if isinstance(others, Mapping) else {})
-    cuts = {name: given[name] is not None and is_cut(given[name]) for name, is_cut in CUTS.items()}
+    keywords = getattr(args, "generation_kwargs", None)
+    values = {name: getattr(args, name, None) for name in WHOLE} | dict(
+        keywords if isinstance(keywords, Mapping) else {}
+    )
+    cuts = {name: values[name] is not None and is_cut(values[name]) for name, is_cut in CUTS.items()}
     if not any(cuts.values()):
         return None
-    settings = ", ".join(f"{name}={given[name]}" for name in WHOLE if cuts[name])
+    settings = ", ".join(f"{name}={values[name]}" for name in WHOLE if cuts[name])
     instead = ", ".join(f"{name}={WHOLE[name]}" for name in WHOLE if cuts[name])
     ratio = ""
     if getattr(args, "use_vllm", False) and getattr(args, "vllm_importance_sampling_correction", False):

@@ -96,9 +96,9 @@ def token_statistics(batch: TokenBatch) -> dict[str, Statistic]:
         "entropy/positive": batch.advantages > 0,
         "entropy/negative": batch.advantages < 0,
     }
-    found = {key: mean(tokens, seen, count) for key, tokens in quadrants(batch).items()}
-    found |= {key: mean(entropies, seen & part) for key, part in parts.items()}
-    return found | {key: mean(tokens, seen, count) for key, tokens in clips(batch).items()}
+    means = {key: mean(tokens, seen, count) for key, tokens in quadrants(batch).items()}
+    means |= {key: mean(entropies, seen & part) for key, part in parts.items()}
+    return means | {key: mean(tokens, seen, count) for key, tokens in clips(batch).items()}
 
 
 def changes(
@@ -121,14 +121,14 @@ def change_statistics(
     """
     estimated, predicted = changes(batch, advantages)
     seen = find_measurable(batch)
-    found = {"entropy/estimated_change": mean(estimated, seen & estimated.isfinite())}
+    means = {"entropy/estimated_change": mean(estimated, seen & estimated.isfinite())}
     if predicted is None:
-        return found
+        return means
     seen &= predicted.isfinite()
-    found["entropy/predicted_change"] = mean(predicted, seen)
+    means["entropy/predicted_change"] = mean(predicted, seen)
     for key, tokens in zip(CONTRIBUTIONS, quadrants(batch).values(), strict=True):
-        found[key] = mean(torch.where(tokens, predicted, 0.0), seen)
-    return found
+        means[key] = mean(torch.where(tokens, predicted, 0.0), seen)
+    return means
 
 
 # These keys must be in the same order as the keys that `quadrants` returns.

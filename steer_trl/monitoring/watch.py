@@ -42,7 +42,7 @@ class Alarm:
     numbers: dict[str, float]
 
 
-class Watch:
+class AlarmWatch:
     """Reads the log entries of a training run and raises alarms.
 
     The state of the watch is saved with every checkpoint.

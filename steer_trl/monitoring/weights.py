@@ -42,6 +42,6 @@ def weight_statistics(weights: Tensor, mask: Tensor) -> dict[str, Statistic]:
         "weights/1.1_to_2": (weights > 1.1) & (weights <= 2),
         "weights/over_2": weights > 2,
     }
-    found = {key: mean(tokens, trained, count) for key, tokens in bins.items()}
+    means = {key: mean(tokens, trained, count) for key, tokens in bins.items()}
     moments = (total(weights - 1, trained), total((weights - 1).square(), trained), count)
-    return found | {"weights/effective_share": Statistic(moments, EFFECTIVE_SHARE)}
+    return means | {"weights/effective_share": Statistic(moments, EFFECTIVE_SHARE)}

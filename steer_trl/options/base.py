@@ -41,27 +41,28 @@ class Setting:
 
 def settings_of(config: type) -> dict[str, Setting]:
     """Return the [`Setting`] of each field of a configuration that has one, by the field's name."""
-    found = {}
+    settings = {}
     for name, hint in get_type_hints(config, include_extras=True).items():
         for note in getattr(hint, "__metadata__", ()):
             if isinstance(note, Setting):
-                found[name] = note
-    return found
+                settings[name] = note
+    return settings
 
 
 def add_help(config: type[Config]) -> type[Config]:
     """Give the fields of a dataclass the help texts that Transformers' parser shows."""
     settings = settings_of(config)
-    for one in fields(config):  # type: ignore[arg-type]
-        if one.name in settings:
-            one.metadata = {"help": settings[one.name].help}  # type: ignore[assignment]
+    for item in fields(config):  # type: ignore[arg-type]
+        if item.name in settings:
+            item.metadata = {"help": settings[item.name].help}  # type: ignore[assignment]
     return config
 
 
 def find_defaults(config: Any) -> dict[str, Any]:
     """Return the default of each field of a dataclass, or of an instance of one."""
     return {
-        one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in fields(config)
+        item.name: item.default if item.default_factory is MISSING else item.default_factory()
+        for item in fields(config)
     }
 
 
@@ -123,7 +124,7 @@ def idle_complaints(
     place = "" if method is None else f"shaping_options.{method}."
     for name, value in find_changes(settings).items():
         needs = needs_of.get(name, {})
-        unmet = [other for other, wanted in needs.items() if not is_met(wanted, getattr(args, other))]
+        unmet = [needed for needed, allowed in needs.items() if not is_met(allowed, getattr(args, needed))]
         if unmet and name not in unread:
             complaints.append(
                 f"{place}{name}={value!r} cannot be combined with {unmet[0]}={getattr(args, unmet[0])!r}: it acts "

@@ -57,26 +57,26 @@ OWN_KL = {
 }
 
 
-def is_met(wanted: Any, value: Any) -> bool:
-    """Return whether `value` matches `wanted`, which is a value, a tuple of allowed values, or an interval.
+def is_met(need: Any, value: Any) -> bool:
+    """Return whether `value` matches `need`, which is a value, a tuple of allowed values, or an interval.
 
     If `value` is a list, one allowed item is enough.
     """
-    if isinstance(wanted, str) and wanted[0] in "[(":
-        return is_within(value, wanted)
-    allowed = wanted if isinstance(wanted, tuple) else (wanted,)
-    return any(one in allowed for one in (value if isinstance(value, (list, tuple)) else (value,)))
+    if isinstance(need, str) and need[0] in "[(":
+        return is_within(value, need)
+    allowed = need if isinstance(need, tuple) else (need,)
+    return any(item in allowed for item in (value if isinstance(value, (list, tuple)) else (value,)))
 
 
 def describe_needs(needs: Mapping[str, Any]) -> str:
     """Describe all `needs` of a setting in words, such as `"stare_gate='batch'/'sample' and log_tokens"`."""
-    return " and ".join(f"{name}{_describe(wanted)}" for name, wanted in needs.items())
+    return " and ".join(f"{name}{_describe(need)}" for name, need in needs.items())
 
 
-def _describe(wanted: Any) -> str:
-    if isinstance(wanted, str) and wanted[0] in "[(":
+def _describe(need: Any) -> str:
+    if isinstance(need, str) and need[0] in "[(":
         return ""
-    return " unset" if wanted is None else f"={'/'.join(map(repr, wanted if isinstance(wanted, tuple) else [wanted]))}"
+    return " unset" if need is None else f"={'/'.join(map(repr, need if isinstance(need, tuple) else [need]))}"
 
 
 def find_unmet(who: str, needs: Mapping[str, Need], settings: Any) -> list[str]:

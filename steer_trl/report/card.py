@@ -112,25 +112,25 @@ def select_settings(args: SteerGRPOConfig) -> dict[str, Any]:
 
     They are all settings of the methods in use, and all other settings that were changed.
     """
-    given = select_public(vars(args) | {"shaping_options": find_options(args) or None})
+    settings = select_public(vars(args) | {"shaping_options": find_options(args) or None})
     of_methods = {"advantage_shaping", "shaping_scope"}
     for method in args.shaping_names:
         of_methods.update(find_shaper(method).settings())
-    names = [one.name for one in fields(args) if one.name in given and one.name not in LOCAL]
+    names = [item.name for item in fields(args) if item.name in settings and item.name not in LOCAL]
     first = [name for name in names if name in of_methods]
-    others = [name for name in names if name in find_changes(args)]
-    with_options = ["shaping_options"] if given.get("shaping_options") else []
-    return {name: given[name] for name in dict.fromkeys(first + with_options + others)}
+    changed = [name for name in names if name in find_changes(args)]
+    with_options = ["shaping_options"] if settings.get("shaping_options") else []
+    return {name: settings[name] for name in dict.fromkeys(first + with_options + changed)}
 
 
 def find_options(args: SteerGRPOConfig) -> dict[str, Any]:
     """Return the options of each method in use that declares some, and all other options that are set."""
-    given = args.shaping_options
-    options = dict(given) if isinstance(given, dict) else {}
+    by_method = args.shaping_options
+    options = dict(by_method) if isinstance(by_method, dict) else {}
     for name in args.shaping_names:
-        own = vars(read_options(find_shaper(name), args))
-        if own and not find_shaper(name).name:
+        declared = vars(read_options(find_shaper(name), args))
+        if declared and not find_shaper(name).name:
             # The options of a custom method may stand without its name.
-            options = {key: value for key, value in options.items() if key not in own}
-        options |= {name: own} if own else {}
+            options = {key: value for key, value in options.items() if key not in declared}
+        options |= {name: declared} if declared else {}
     return options

@@ -24,7 +24,10 @@ def page_data(runs: Sequence[Run]) -> dict[str, Any]:
     evaluations = [find_evaluations(run) for run in runs]
     keys = sorted({key for run in runs for key in run.curves})
     data = {
-        "runs": [_describe_run(run, one, len(runs)) for run, one in zip(runs, evaluations, strict=True)],
+        "runs": [
+            _describe_run(run, run_evaluations, len(runs))
+            for run, run_evaluations in zip(runs, evaluations, strict=True)
+        ],
         "comparisons": compare_runs(evaluations),
         "frontiers": draw_frontiers(evaluations),
         "panels": [_describe_panel(panel, keys) for panel in PANELS],
@@ -82,8 +85,8 @@ def find_budget(run: Run) -> dict[str, Any] | None:
         budgets.append({"unit": "steps", "used": run.last_step, "size": run.max_steps})
     else:
         budgets.append({"unit": "epochs", "used": run.epoch, "size": settings.get("num_train_epochs")})
-    known = [budget for budget in budgets if is_finite_number(budget["size"]) and budget["size"] > 0]
-    return max(known, key=lambda budget: budget["used"] / budget["size"], default=None)
+    limited = [budget for budget in budgets if is_finite_number(budget["size"]) and budget["size"] > 0]
+    return max(limited, key=lambda budget: budget["used"] / budget["size"], default=None)
 
 
 def _describe_panel(panel: Panel, keys: Sequence[str]) -> dict[str, Any]:
@@ -94,12 +97,12 @@ def _describe_panel(panel: Panel, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _find_lines(row: Key, keys: Sequence[str]) -> list[dict[str, str]]:
-    found = []
+    lines = []
     for key in keys:
         if key == row.name or (row.family and re.fullmatch(row.name, key)):
             label = row.label or key.removeprefix("eval_").replace("_", " ")
-            found.append({"key": key, "label": label})
-    return found
+            lines.append({"key": key, "label": label})
+    return lines
 
 
 def _thin_curves(run: Run) -> dict[str, list[list[Any]]]:

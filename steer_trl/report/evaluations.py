@@ -34,14 +34,14 @@ class Evaluations:
     """The evaluations in a run's folder.
 
     Attributes:
-        found (`dict[str, dict]`): the last evaluation made during training and all evaluations made with
+        by_folder (`dict[str, dict]`): the last evaluation made during training and all evaluations made with
             `steer-trl eval`, nested by the name of the folder and the name of the sampling.
         step (`int`, *optional*): the optimizer step of the last evaluation made during training.
         intervals (`dict[str, list]`): maps a key of the log to its 95 % intervals. Each has a step, a mean and a half
             width.
     """
 
-    found: dict[str, Samplings] = field(default_factory=dict)
+    by_folder: dict[str, Samplings] = field(default_factory=dict)
     step: int | None = None
     intervals: dict[str, list[tuple[int, float, float]]] = field(default_factory=dict)
 
@@ -59,9 +59,9 @@ def find_evaluations(run: Run) -> Evaluations:
                 folders[IN_TRAINING] = path
                 evaluations.intervals.setdefault(key, []).append((step, mean, half_width))
     for name, path in folders.items():
-        if any((one / COMPLETIONS).exists() for one in [path, *_list_folders(path)]):
+        if any((place / COMPLETIONS).exists() for place in [path, *_list_folders(path)]):
             try:
-                evaluations.found[name] = read_evaluations(path)
+                evaluations.by_folder[name] = read_evaluations(path)
             except (InvalidValueError, OSError) as error:
                 run.notes.append(_one_line(error))
     return evaluations
@@ -107,11 +107,11 @@ def compare_runs(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
     """
     comparisons = []
     for name in _list_names(evaluations):
-        first, *others = [i for i, one in enumerate(evaluations) if name in one.found]
-        for other in others:
-            steps = [evaluations[i].step for i in (first, other)] if name == IN_TRAINING else []
-            pair = _compare_pair(evaluations[first].found[name], evaluations[other].found[name])
-            comparisons.append({"name": name, "a": first, "b": other, "steps": steps} | pair)
+        first, *rest = [i for i, run_evaluations in enumerate(evaluations) if name in run_evaluations.by_folder]
+        for second in rest:
+            steps = [evaluations[i].step for i in (first, second)] if name == IN_TRAINING else []
+            pair = _compare_pair(evaluations[first].by_folder[name], evaluations[second].by_folder[name])
+            comparisons.append({"name": name, "a": first, "b": second, "steps": steps} | pair)
     return comparisons
 
 
@@ -120,7 +120,10 @@ def _list_names(evaluations: Sequence[Evaluations]) -> list[str]:
 
     The folder with the evaluations made during training comes last.
     """
-    return sorted({name for one in evaluations for name in one.found}, key=lambda name: (name == IN_TRAINING, name))
+    return sorted(
+        {name for run_evaluations in evaluations for name in run_evaluations.by_folder},
+        key=lambda name: (name == IN_TRAINING, name),
+    )
 
 
 def _compare_pair(a: Samplings, b: Samplings) -> dict[str, Any]:
@@ -137,8 +140,8 @@ def _compare_pair(a: Samplings, b: Samplings) -> dict[str, Any]:
     for sampling in sorted(compared, key=lambda name: _distance_from_training(a[name])):
         for benchmark, metrics in compared[sampling].items():
             label = f"{benchmark} {sampling}".strip()
-            for metric, found in _select_metrics(metrics):
-                rows.append({"label": label, "metric": metric} | found.to_entry())
+            for metric, difference in _select_metrics(metrics):
+                rows.append({"label": label, "metric": metric} | difference.to_entry())
     main = [row for row in rows if row["label"] == rows[0]["label"] and not row["metric"].startswith("maj")]
     return {"main": main, "others": [row for row in rows if row not in main]}
 
@@ -165,8 +168,8 @@ def draw_frontiers(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
     """
     pictures: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for name in _list_names(evaluations):
-        for i, one in enumerate(evaluations):
-            for benchmark, points in _read_sweep(one.found.get(name, {})).items():
+        for i, run_evaluations in enumerate(evaluations):
+            for benchmark, points in _read_sweep(run_evaluations.by_folder.get(name, {})).items():
                 pictures.setdefault((name, benchmark), []).append({"run": i, "points": points})
     return [{"name": name, "benchmark": benchmark, "curves": curves} for (name, benchmark), curves in pictures.items()]
 
@@ -194,9 +197,9 @@ def _find_solved(metrics: Mapping[str, Mapping[str, float]]) -> dict[int, float]
 
     For k = 1, this is the share of correct samples.
     """
-    found = {}
+    solved = {}
     for metric, by_problem in metrics.items():
         kind, _, tries = metric.partition("@")
         if kind in ("avg", "pass"):
-            found[int(tries) if kind == "pass" else 1] = fmean(by_problem.values())
-    return found
+            solved[int(tries) if kind == "pass" else 1] = fmean(by_problem.values())
+    return solved

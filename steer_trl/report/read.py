@@ -78,7 +78,7 @@ def _find_folders(path: Path) -> list[Path]:
         raise NoRun(f"{path} is not a folder. Give the output_dir of a run.")
     if _has_log(path):
         return [path]
-    inside = sorted(one for one in path.iterdir() if one.is_dir() and _has_log(one))
+    inside = sorted(entry for entry in path.iterdir() if entry.is_dir() and _has_log(entry))
     if not inside:
         raise NoRun(
             f"{path} has no log: it contains neither {run_files.LOGS}/{run_files.METRICS} nor {STATE}, and no folder "
@@ -130,7 +130,7 @@ def _has_log(folder: Path) -> bool:
 
 def _find_states(folder: Path) -> list[Path]:
     """Return the paths of the trainer states in a folder and in its checkpoints, the latest first."""
-    return [path for one in [folder, *run_files.find_checkpoints(folder)] if (path := one / STATE).is_file()]
+    return [path for place in [folder, *run_files.find_checkpoints(folder)] if (path := place / STATE).is_file()]
 
 
 def _read_state(folder: Path, run: Run) -> tuple[dict[str, Any], str]:
@@ -145,10 +145,10 @@ def _read_state(folder: Path, run: Run) -> tuple[dict[str, Any], str]:
 
 def _read_lines(path: Path, run: Run) -> list[dict[str, Any]]:
     """Return the entries of a JSONL file. If lines cannot be read, their number is noted in the run."""
-    found = list(run_files.lines(path))
-    if unread := found.count(None):
+    entries = list(run_files.lines(path))
+    if unread := entries.count(None):
         run.notes.append(f"{unread} line(s) of {path.name} could not be read.")
-    return [entry for entry in found if entry is not None]
+    return [entry for entry in entries if entry is not None]
 
 
 def _add_entry(run: Run, entry: dict[str, Any]) -> None:

@@ -42,16 +42,16 @@ def select_token_steps(run: Run, num_runs: int) -> list[dict[str, Any]]:
     """
     count = min(max(FEWEST_STEPS, MOST_STEPS // num_runs), len(run.token_steps))
     places = np.linspace(0, len(run.token_steps) - 1, count).round().astype(int)
-    found = []
+    steps = []
     for step, path in (run.token_steps[place] for place in places):
         groups, is_cut, unread = _read_groups(path)
         if unread:
             run.notes.append(f"{unread} line(s) of {path.name} could not be read.")
         if groups:
-            found.append({"step": step, "groups": groups, "more": is_cut})
+            steps.append({"step": step, "groups": groups, "more": is_cut})
     if count < len(run.token_steps):
         run.notes.append(f"{count} of {len(run.token_steps)} steps with tokens are shown, spread over the run.")
-    return found
+    return steps
 
 
 def _read_groups(path: Path) -> tuple[list[dict[str, Any]], bool, int]:

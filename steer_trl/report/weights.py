@@ -31,8 +31,8 @@ def _describe_method(name: str, settings: Mapping[str, Any]) -> str:
     options = settings.get("shaping_options")
     nested = options.get(name) if isinstance(options, Mapping) else None
     values = flat | dict(nested if isinstance(nested, Mapping) else {})
-    own = [f"{key} {value}".strip() for key, value in values.items() if value is not None]
-    return f"{name} ({', '.join(own)})" if own else name
+    parts = [f"{key} {value}".strip() for key, value in values.items() if value is not None]
+    return f"{name} ({', '.join(parts)})" if parts else name
 
 
 def _describe_stare(settings: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ THOUGHT = re.compile(
     re.IGNORECASE,
 )
 BOX = re.compile(r"\\(?:boxed|fbox|framebox)(?![A-Za-z])\s*+(?P<brace>\{)?")
-# Characters after a box without a brace that may hold its answer.
+# The longest answer of a box without a brace, in characters.
 LONGEST_UNBRACED = 200
 
 

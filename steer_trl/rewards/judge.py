@@ -50,14 +50,14 @@ DEFINITION = re.compile(r"([A-Za-z])\(([a-z](?:,[a-z])*)\)")
 CONSTANTS = {"e", "i", r"\pi"}
 
 
-class Judgement(NamedTuple):
+class AnswerMatch(NamedTuple):
     """The result for one answer: whether it equals the gold answer, and its name in a majority vote."""
 
     correct: bool
     vote: str
 
 
-def judge(answer: str, gold: str) -> Judgement:
+def judge(answer: str, gold: str) -> AnswerMatch:
     """Compare an answer with the gold answer, both without their box.
 
     The call may run forever, or use up all memory.
@@ -67,10 +67,10 @@ def judge(answer: str, gold: str) -> Judgement:
         if isinstance(given, Number) and isinstance(wanted, Group):
             # `1,234` is a list if the gold answer is one.
             given = read(answer.replace(",", ", "))
-        return Judgement(is_equal(given, wanted), name(given))
+        return AnswerMatch(is_equal(given, wanted), name(given))
     except Exception:
         # An answer that cannot be read is incorrect. It may be nested too deeply, too large, or not LaTeX.
-        return Judgement(False, answer)
+        return AnswerMatch(False, answer)
 
 
 read_gold = lru_cache(maxsize=64)(read)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from steer_trl.rewards.answers import ANSWER_FORMATS, after_thought, bare, text_of
 from steer_trl.rewards.golds import NO_ANSWER, TOO_LONG, find_fault
-from steer_trl.rewards.judge import Judgement, judge
+from steer_trl.rewards.judge import AnswerMatch, judge
 from steer_trl.rewards.workers import Workers, default_num_workers
 from steer_trl.support.exceptions import CannotContinueError
 from steer_trl.support.validation import check_choice, check_interval, is_number, refuse
@@ -128,7 +128,7 @@ class MathReward:
 
 
 def _verdict(answer: str | None, result: Any) -> Verdict:
-    if isinstance(result, Judgement):
+    if isinstance(result, AnswerMatch):
         return Verdict(answer, result.correct, vote=result.vote)
     return Verdict(answer, False, timed_out=result is not None, vote=answer)
 

@@ -47,13 +47,13 @@ def write_text_whole(path: Path, text: str) -> None:
 
 def find_versions(packages: Iterable[str]) -> dict[str, str]:
     """Return the version of each of the `packages` that is installed."""
-    found = {}
+    versions = {}
     for package in packages:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def import_lazily(package: str, **homes: Iterable[str]) -> Callable[[str], Any]:

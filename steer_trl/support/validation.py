@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 from steer_trl.support.exceptions import InvalidValueError
 
 
-class Refusal(InvalidValueError):
+class InvalidValuesError(InvalidValueError):
     """The error that lists all `complaints` about one subject, for example about a configuration.
 
     The text of a single complaint is `subject: complaint`. Several complaints are listed below a line such as
@@ -36,7 +36,7 @@ class Refusal(InvalidValueError):
 def refuse(complaints: list[str], subject: str) -> None:
     """Raise one `ValueError` that lists every complaint about `subject`; do nothing when there is none."""
     if complaints:
-        raise Refusal(complaints, subject)
+        raise InvalidValuesError(complaints, subject)
 
 
 def why_not_imported(error: BaseException) -> str:
@@ -50,9 +50,9 @@ def why_not_imported(error: BaseException) -> str:
     return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
 
 
-def did_you_mean(name: object, known: Collection[str], cutoff: float = 0.7) -> str:
-    """Return `" Did you mean 'x'?"` with the most similar of the `known` names, or `""` if none is similar."""
-    similar = get_close_matches(str(name).lower(), known, n=1, cutoff=cutoff)
+def did_you_mean(name: object, names: Collection[str], cutoff: float = 0.7) -> str:
+    """Return `" Did you mean 'x'?"` with the most similar of the `names` names, or `""` if none is similar."""
+    similar = get_close_matches(str(name).lower(), names, n=1, cutoff=cutoff)
     return f" Did you mean {similar[0]!r}?" if similar else ""
 
 
@@ -66,7 +66,7 @@ def check_choice(name: str, value: object, allowed: Collection[str]) -> list[str
 def check_choices(name: str, value: object, allowed: Collection[str]) -> list[str]:
     """Return complaints unless `value` is one of the `allowed` names, or a list of them."""
     names = as_tuple(value) if isinstance(value, Collection) and value else (value,)
-    return [complaint for one in names for complaint in check_choice(name, one, allowed)]
+    return [complaint for item in names for complaint in check_choice(name, item, allowed)]
 
 
 def is_number(value: object) -> TypeGuard[float]:

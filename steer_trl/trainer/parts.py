@@ -10,11 +10,11 @@ from steer_trl.config import SteerGRPOConfig
 from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.entropy.start import StartEntropy, count_first_rollouts
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.monitoring.alarms import Alarms
+from steer_trl.monitoring.alarms import AlarmReporter
 from steer_trl.monitoring.learning_rules import IS_TRUNCATED, ON_ROLLOUTS
 from steer_trl.monitoring.run_log import RunLog, is_at_its_end
-from steer_trl.monitoring.sampling_warnings import remark_other_policies, truncation
-from steer_trl.monitoring.watch import Watch
+from steer_trl.monitoring.sampling_warnings import truncation, warn_about_sampling_mismatch
+from steer_trl.monitoring.watch import AlarmWatch
 from steer_trl.shaping import Reads, find_kl_coef, make_shapers
 from steer_trl.shaping.base import ROLLOUT_HOOKS
 from steer_trl.trainer.benchmarks import BenchmarkRuns
@@ -23,7 +23,7 @@ from steer_trl.trainer.checkpoints.checkpoint import Checkpoints
 from steer_trl.trainer.checks.preflight import check_compiled, check_correctness_of, check_tokenizer_of
 from steer_trl.trainer.checks.sampled import SampledAsScored
 from steer_trl.trainer.checks.tripwire import Tripwire
-from steer_trl.trainer.checks.updates import UpdateWatch, check_trainable
+from steer_trl.trainer.checks.updates import FrozenModelAlarm, check_trainable
 from steer_trl.trainer.contract import check_attributes
 from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.forward.decision import Padding
@@ -85,7 +85,7 @@ class Shaping:
             *(self.passes, is_compiled),
         )
         self.facts = self._find_facts(args)
-        self.alarms = Alarms(Watch(facts=self.facts))
+        self.alarms = AlarmReporter(AlarmWatch(facts=self.facts))
         self.sampled = SampledAsScored(trainer, self.alarms)
         self.cards = ModelCards(trainer, self.shapers, benchmarks, self.tags)
         self.benchmarks = BenchmarkRuns(trainer, benchmarks, beside_rewards=eval_dataset is not None)
@@ -118,13 +118,13 @@ class Shaping:
         check_tokenizer_of(trainer)
         check_correctness_of(trainer)
         if trainer.is_world_process_zero():
-            remark_other_policies(args, trainer.model)
+            warn_about_sampling_mismatch(args, trainer.model)
             self.rollouts.correctness.remark_ignored()
         if args.terminal_log != "dict":
             show_lines(trainer, with_dictionary=args.terminal_log == "both")
         parts = self.callbacks_of_training()
         parts += [RunLog(self.cards.describe)] if args.run_log else []
-        parts += [self.alarms, UpdateWatch(trainer, self.alarms)] if args.alarms else []
+        parts += [self.alarms, FrozenModelAlarm(trainer, self.alarms)] if args.alarms else []
         for part in parts:
             trainer.add_callback(part)
         args.seal()

@@ -8,7 +8,7 @@ from support.evaluations import SETTINGS, write_evaluation
 
 from steer_trl.cli.compare import main
 from steer_trl.evaluation.frontier import compare_best
-from steer_trl.evaluation.records import Judged
+from steer_trl.evaluation.records import SampleRecord
 from steer_trl.evaluation.summary import summarize
 from steer_trl.evaluation.sweeps import read_sides
 
@@ -33,7 +33,7 @@ def add_benchmark(folder, name):
     ]
     both = [*entries, *others]
     (folder / "completions.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in both))
-    (folder / "summary.json").write_text(json.dumps(summarize([Judged(**entry) for entry in both])))
+    (folder / "summary.json").write_text(json.dumps(summarize([SampleRecord(**entry) for entry in both])))
 
 
 def drawn_at(temperature):

@@ -91,7 +91,7 @@ def shell(*line, folder=None, **environment):
 
 
 @pytest.mark.usefixtures("default_port")
-def test_of_two_processes_each_says_what_it_knows(place):
+def test_each_of_two_processes_prints_its_own_error(place):
     done = shell(*train(accelerate_config="cpu_2_processes", dataset_name="bad.jsonl"), folder=place)
     errors = [line for line in done.stderr.splitlines() if line.startswith("steer-trl")]
     assert done.returncode == 2 and len(errors) <= 2, done.stderr

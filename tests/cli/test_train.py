@@ -104,7 +104,7 @@ class TestData:
         assert data["solution"][:] == [rf"\boxed{{{i + 1}}}" for i in range(4)]
         assert "What is 3+1?" in data[3]["prompt"][-1]["content"]
 
-    def test_without_math_every_column_is_the_functions(self, table):
+    def test_a_custom_reward_gets_every_column_of_the_data_set(self, table):
         args = MathArguments(dataset_name=[table], prompt_column="frage", reward_funcs=["a.b"], limit=2)
         args.instruction = "Say {problem}"
         with pytest.raises(ValueError, match="prompt"):  # a column of that name is there already

@@ -51,7 +51,7 @@ def test_a_push(tmp_path):
 
 
 @pytest.mark.parametrize("package", ["httpx", "httpx2", "huggingface_hub"])
-def test_errors_of_the_hub_are_of_users_unless_in_training(package):
+def test_a_hub_error_is_the_users_unless_training_crashed(package):
     kind = type("ConnectError", (Exception,), {"__module__": f"{package}._exceptions"})
     error = kind("[Errno -2] Name or service not known")
     assert is_of_users(error)

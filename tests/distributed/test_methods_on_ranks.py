@@ -45,7 +45,7 @@ def results(run_splits):
     return run_splits([*VARIANTS, ("none", "plain"), ("none", "even")], lambda key: splits.get(key[1], SPLITS), case)
 
 
-def test_ranks_may_have_single_tokens_alone(run_splits):
+def test_a_rank_whose_completions_have_one_token_changes_nothing(run_splits):
     """All completions of one of two ranks have one token; micro-batches are ordered by length, or as TRL has them."""
     keys = [(name, skips) for name in ("position", "gtpo", "f_grpo", "none") for skips in (False, True)]
 
@@ -77,7 +77,7 @@ def test_the_split_does_not_matter(results, name, variant):
 
 
 @pytest.mark.parametrize("name", SHAPERS)
-def test_it_does_something(results, name):
+def test_every_method_changes_the_update(results, name):
     """Else all of the above would hold of plain GRPO."""
     ours, plain = (joined(results[which, variants(name)[0]][0]["update"]) for which in (name, "none"))
     assert np.linalg.norm(ours - plain) > 1e-3 * np.linalg.norm(plain)

@@ -47,7 +47,7 @@ def test_the_split_does_not_matter(results, method, variant):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_nor_does_it_for_what_is_logged(results, variant):
+def test_logged_statistics_do_not_depend_on_the_split(results, variant):
     """Sums over tokens, not means of means, also where one rank has nothing to measure."""
     for method in METHODS:
         first, *others = [run["log"][0] for run in results[method, variant, "step"]]

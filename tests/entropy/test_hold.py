@@ -70,7 +70,7 @@ class TestOneSetting:
             of(hold_entropy=0.5, stare_gate="batch")
 
     @pytest.mark.parametrize("names", ["f_grpo", "steer", ["f_grpo", "psr"]])
-    def test_it_acts_beside_methods_without_a_strength(self, names, caplog):
+    def test_hold_adds_its_weights_beside_methods_without_a_strength(self, names, caplog):
         args = of(hold_entropy=0.5, advantage_shaping=names)
         together = [*([names] if isinstance(names, str) else names), "stare"]
         assert (args.advantage_shaping, args.stare_variant, args.stare_gate) == (together, "C2", "none")
@@ -80,7 +80,7 @@ class TestOneSetting:
         with pytest.raises(ValueError, match="has a loss of its own"):
             of(hold_entropy=0.5, advantage_shaping="kl_cov")
 
-    def test_without_it_the_method_is_what_it_was(self, caplog):
+    def test_without_hold_entropy_each_method_has_its_own_defaults(self, caplog):
         args = of()
         assert (args.advantage_shaping, args.stare_variant, args.stare_gate) == ("steer", None, None)
         stare = of(advantage_shaping="stare")
@@ -102,7 +102,7 @@ def test_these_methods_have_a_strength():
 
 @pytest.mark.parametrize("name", ABLE)
 class TestEachMethod:
-    def test_it_waits_for_its_level_then_acts(self, name):
+    def test_hold_waits_for_its_level_then_acts(self, name):
         shaper, hold = held(name)
         begin(hold, 0.5, math.nan, 0.54, 0.46)
         assert shaper.strength == 0 and not shaper.active

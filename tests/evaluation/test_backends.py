@@ -41,7 +41,7 @@ class TestTransformersBackEnd:
         assert generator.tokenizer.decode(ids[start:], skip_special_tokens=True) == drawn.text
 
     @pytest.mark.parametrize("sampling", [Sampling(temperature=0.0), Sampling(top_k=1), Sampling(top_k=2)])
-    def test_is_greedy_where_all_samples_are_the_same(self, generator, sampling):
+    def test_a_sampling_is_greedy_if_all_samples_are_equal(self, generator, sampling):
         prompts = self.PROMPTS[:1] * 16
         drawn = generator(prompts, replace(sampling, max_tokens=12), seed=0)
         assert sampling.is_greedy is (len(set(drawn)) == 1)

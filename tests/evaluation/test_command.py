@@ -57,7 +57,7 @@ OTHER_PROMPTS = r"\(prompt_token_ids: '\w{16}' there, '\w{16}' here\)"
         (None, r"\(timeout: 5.0 there, 4.0 here\)"),
     ],
 )
-def test_of_another_model_or_prompt_nothing_is_resumed(tiny_folder, sums, tmp_path, change, message):
+def test_an_evaluation_of_another_model_or_prompt_is_not_resumed(tiny_folder, sums, tmp_path, change, message):
     model = shutil.copytree(tiny_folder, tmp_path / "model")
     run(arguments(model, tmp_path / "out", f"{sums}@2"))
     if change:
@@ -85,7 +85,7 @@ def test_the_chat_template_is_given_its_arguments(tiny_folder, sums, tmp_path):
         run(arguments(model, tmp_path / "2", f"{sums}@2"))
 
 
-def test_of_another_commit_nothing_is_resumed(tiny_folder, sums, tmp_path, monkeypatch):
+def test_an_evaluation_of_another_commit_is_not_resumed(tiny_folder, sums, tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     repository = tmp_path / "models--us--tiny"
     (repository / "refs").mkdir(parents=True)
@@ -138,7 +138,7 @@ def test_a_sweep_is_several_samplings(tiny_folder, sums, tmp_path):
     named = load_samplings(["greedy", "t0.25", "t1", "t1.5"], max_tokens=3072)
     for words in (["--temperatures", ".25", "1", "1.5"], ["--config", str(recipe)]):
         (args,) = RecipeParser((EvalArguments,)).parse_args_and_config([*needed, "--samplings", "greedy", *words])
-        assert args.ways_to_draw == named and list(args.ways_to_draw) == list(named)
+        assert args.samplings_by_name == named and list(args.samplings_by_name) == list(named)
     recipe.write_text("temperatures: [a]\n")
     with pytest.raises(ValueError, match=r"temperatures.*: invalid float value: 'a'"):
         RecipeParser((EvalArguments,)).parse_args_and_config([*needed, "--config", str(recipe)])

@@ -20,7 +20,7 @@ class TestMetrics:
             expected = mean(len([one for one in samples if one]) >= least for samples in problems)
             assert mean_and_interval(values[f"cover@{tau}"])[0] == pytest.approx(expected)
 
-    def test_cover_counts_its_own_share_in(self):
+    def test_cover_includes_problems_at_exactly_tau(self):
         values = values_of_counts(4, range(5))
         assert [values[f"cover@{tau}"] for tau in (0.25, 0.5, 0.75)] == [[0] * n + [1] * (5 - n) for n in (1, 2, 3)]
         assert not any(metric.startswith("cover") for metric in values_of_counts(1, [0, 1]))

@@ -6,12 +6,12 @@ from math import comb, sqrt
 import pytest
 
 from steer_trl.evaluation import summarize, table
-from steer_trl.evaluation.records import Judged
+from steer_trl.evaluation.records import SampleRecord
 
 
 def entry(benchmark, problem, answer, correct):
     text = f"It is {answer}."
-    return Judged(0, benchmark, problem, 0, answer, correct, False, answer, answer is None, 10, text)
+    return SampleRecord(0, benchmark, problem, 0, answer, correct, False, answer, answer is None, 10, text)
 
 
 class TestSummary:
@@ -21,7 +21,7 @@ class TestSummary:
         *(entry("b", "0", answer, answer == "3") for answer in ("3", None)),
     ]
 
-    def test_by_hand(self):
+    def test_a_summary_equals_hand_counted_values(self):
         summary = summarize(self.ENTRIES)
         a, b = summary["benchmarks"]["a"], summary["benchmarks"]["b"]
         assert (a["problems"], a["samples"], b["problems"], b["samples"]) == (2, 4, 1, 2)

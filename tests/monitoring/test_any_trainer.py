@@ -144,7 +144,7 @@ def test_the_report_reads_the_folder(watched, tmp_path, capsys):
     assert "All completions have the same reward" in (tmp_path / "report.html").read_text()
 
 
-def test_of_two_one_writes_and_warns(make_trainer, tokenizer, caplog, tmp_path):
+def test_only_the_first_of_two_callbacks_writes_and_warns(make_trainer, tokenizer, caplog, tmp_path):
     callbacks = {"callbacks": [AlarmsCallback(), AlarmsCallback()], "rollout_func": written, "reward_funcs": nothing}
     trainer = make_trainer(trainer_arguments=callbacks, **SIZES, max_steps=17)
     trainer.train()
@@ -238,7 +238,7 @@ def test_a_trainer_that_has_the_alarms_refuses_it(make_trainer):
         trainer.train()
 
 
-def test_it_needs_no_trainer_of_ours():
+def test_the_callback_does_not_import_our_trainer():
     """So it works with versions of TRL, and patched ones, that `SteerGRPOTrainer` cannot work with."""
     look = "import sys; from steer_trl import AlarmsCallback; sys.exit('steer_trl.trainer' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", look], env=ENVIRONMENT, check=False).returncode == 0

@@ -14,7 +14,7 @@ VERDICTS = st.sampled_from([0.0, 1.0, math.nan])
 
 
 @given(st.integers(2, 9).flatmap(lambda size: st.lists(st.lists(VERDICTS, min_size=size, max_size=size), max_size=5)))
-def test_it_equals_all_subsets_of_scored_completions(groups):
+def test_pass_at_k_of_a_group_counts_subsets_of_scored_completions(groups):
     size = len(groups[0]) if groups else 2
     found = measure_groups([verdict for group in groups for verdict in group], size)
     scored = [[verdict for verdict in group if verdict == verdict] for group in groups]

@@ -15,7 +15,7 @@ from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.monitoring.entropy_rules import ENTROPY_RULES
 from steer_trl.monitoring.learning_rules import IS_TRUNCATED, LEARNING_RULES, ON_ROLLOUTS
 from steer_trl.monitoring.rules import Rule, read_key
-from steer_trl.monitoring.watch import RULES, Watch
+from steer_trl.monitoring.watch import RULES, AlarmWatch
 
 BY_NAME = {rule.name: rule for rule in RULES}
 LEVEL = load_recipe("recommended_qwen2.5_math_7b")["hold_entropy"]
@@ -60,7 +60,7 @@ def said(watch, lines, first=1, every=1):
 
 
 def names(lines):
-    return [alarm for _, alarm in said(Watch(), lines)]
+    return [alarm for _, alarm in said(AlarmWatch(), lines)]
 
 
 def test_a_healthy_run_raises_no_rule():
@@ -69,10 +69,10 @@ def test_a_healthy_run_raises_no_rule():
 
 
 @pytest.mark.parametrize("name", SICK)
-def test_it_is_said_once_and_again_after_recovery(name):
+def test_an_alarm_is_raised_once_and_again_after_recovery(name):
     rule = BY_NAME[name]
     episode = [HEALTHY | SICK[name]] * (rule.steps + 100)
-    watch, wanted = Watch(), 1 + rule.steps
+    watch, wanted = AlarmWatch(), 1 + rule.steps
     found = [step for step, alarm in said(watch, [HEALTHY, *episode]) if alarm == name]
     assert found == [1 + wanted]
     assert name not in [alarm for _, alarm in said(watch, episode, first=500)]
@@ -84,7 +84,7 @@ def test_it_is_said_once_and_again_after_recovery(name):
 def test_early_faults_are_reported_once(name):
     sick = HEALTHY | FROM_THE_START[name]
     wanted = 1 + BY_NAME[name].steps
-    assert said(Watch(), [sick] * (wanted + 100)) == [(wanted, name)]
+    assert said(AlarmWatch(), [sick] * (wanted + 100)) == [(wanted, name)]
     assert name not in names([HEALTHY, *[sick] * (wanted + 100)])
 
 
@@ -119,7 +119,7 @@ def test_an_alarm_waits_while_its_cause_holds_and_comes_after_it(name, cause):
     alone = HEALTHY | SICK[name]
     both = alone | (SICK | FROM_THE_START)[cause]
     rule = BY_NAME[name]
-    watch = Watch([BY_NAME[cause], rule])
+    watch = AlarmWatch([BY_NAME[cause], rule])
     assert [alarm for _, alarm in said(watch, [both] * 100)] == [cause]
     assert watch.find_holding() == {cause, name}
     assert said(watch, [alone] * (1 + rule.steps), first=101) == [(101 + rule.steps, name)]
@@ -130,7 +130,7 @@ def test_a_cause_that_comes_and_goes_hides_no_consequence():
     alike = HEALTHY | {"reward_std": 0.0, "frac_reward_zero_std": 1.0, "grad_norm": 0.0}
     lines = [alike | {"completions/clipped_ratio": share} for share in (1.0, 0.95)] * 50
     assert sorted(names(lines)) == ["one_reward", "truncation"]
-    assert sorted(name for _, name in said(Watch(), lines, every=10)) == ["one_reward", "truncation"]
+    assert sorted(name for _, name in said(AlarmWatch(), lines, every=10)) == ["one_reward", "truncation"]
 
 
 def test_entropy_alarms_have_no_explanation():
@@ -149,13 +149,13 @@ def test_a_reward_without_numbers_yet_is_fine():
 @pytest.mark.parametrize("every", [1, 10, 100])
 def test_a_short_dip_raises_no_alarm(every):
     sick = HEALTHY | SICK["collapse"]
-    assert said(Watch(), [HEALTHY, sick, HEALTHY] * 20, every=every) == []
-    assert said(Watch(), [HEALTHY, sick, sick], every=10) == [(21, "collapse")]
+    assert said(AlarmWatch(), [HEALTHY, sick, HEALTHY] * 20, every=every) == []
+    assert said(AlarmWatch(), [HEALTHY, sick, sick], every=10) == [(21, "collapse")]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_the_text_has_numbers_and_remedy(rule):
-    watch = Watch([rule])
+    watch = AlarmWatch([rule])
     start = HEALTHY if rule.name in SICK else HEALTHY | FROM_THE_START[rule.name]
     lines = [start, *[start | SICK.get(rule.name, {})] * (rule.steps + 1)]
     (alarm,) = [alarm for step, line in enumerate(lines) for alarm in watch.read_entry(step, line)]
@@ -175,13 +175,13 @@ def test_a_difference_within_five_errors_is_chance():
         (-0.9, 0.001, {IS_TRUNCATED: 1.0}, []),
     ]:
         line = {"sampled_as_scored": gap, "sampled_as_scored/error": error}
-        assert [name for _, name in said(Watch(facts=facts), [line])] == alarms
+        assert [name for _, name in said(AlarmWatch(facts=facts), [line])] == alarms
 
 
 def test_no_gradient_names_methods_that_removed_advantages():
     line = HEALTHY | {"grad_norm": 0.0, "rollout_advantage_change": 0.8}
     for left, is_named in ((0.0, True), (0.3, False)):
-        watch = Watch([BY_NAME["no_gradient"]], {ON_ROLLOUTS + "f_grpo": 1.0})
+        watch = AlarmWatch([BY_NAME["no_gradient"]], {ON_ROLLOUTS + "f_grpo": 1.0})
         lines = [line | {"rollout_advantage_left": left}] * 20
         (alarm,) = [alarm for step, entry in enumerate(lines) for alarm in watch.read_entry(step, entry)]
         assert ("'f_grpo'" in alarm.text) == is_named
@@ -216,7 +216,7 @@ def test_a_held_collapse_gets_another_remedy():
     start = {"entropy": 1.0, "hold_entropy/target": 0.5}
     lost = {"entropy": 0.2, "hold_entropy/target": 0.5}
     for strength, remedy in (({}, "in SteerGRPOConfig"), ({"hold_entropy/strength": 0.25}, "strength at 0.25")):
-        watch = Watch([BY_NAME["collapse"]])
+        watch = AlarmWatch([BY_NAME["collapse"]])
         (alarm,) = [a for step in range(20) for a in watch.read_entry(step, (lost if step else start) | strength)]
         assert remedy in alarm.text and (f"hold_entropy={LEVEL}" in alarm.text) == (not strength)
 
@@ -247,7 +247,7 @@ def test_every_step_of_truncated_rollouts_lacks_tokens(steps):
 def test_idle_clip_cov_names_its_bounds():
     idle = {"entropy": 0.5, "shaping/relative_change": 0.0}
     for dropped, named in ((0.0, "Clip-Cov"), (1e-6, "steer_lambda_min"), (None, "steer_lambda_min")):
-        watch = Watch()
+        watch = AlarmWatch()
         lines = [idle | {"clip_cov/dropped": dropped}] * 30
         texts = [alarm.text for step, line in enumerate(lines) for alarm in watch.read_entry(step, line)]
         assert len(texts) == 1 and named in texts[0]
@@ -260,7 +260,7 @@ def test_a_method_that_rests_is_not_idle():
 
 
 def test_evaluation_lines_and_invalid_numbers_are_ignored():
-    watch = Watch()
+    watch = AlarmWatch()
     for line in ({"eval_entropy": 0.1}, {"train_runtime": 3.0}, {"entropy": math.nan}, {"entropy": None}, {}):
         assert watch.read_entry(1, line) == []
     assert watch.state_dict() == {}
@@ -273,7 +273,7 @@ VALUES = st.lists(st.sampled_from([0.0, 0.3, 0.5, 0.7, 0.9, 1.0, math.nan]), max
 def test_never_twice_in_an_episode(values, steps, thresholds):
     """Between two alarms the value was back; and it held for long enough before each."""
     rule = Rule("a", "A", *thresholds, steps, read_key("entropy"), "{value}", "")
-    watch, back, held = Watch([rule]), True, 0
+    watch, back, held = AlarmWatch([rule]), True, 0
     last = math.nan
     for step, value in enumerate(values):
         last = value if math.isfinite(value) else last
@@ -287,7 +287,7 @@ def test_never_twice_in_an_episode(values, steps, thresholds):
 @given(VALUES, st.integers(0, 60))
 def test_a_resumed_watch_reports_like_an_unbroken_one(values, cut):
     rule = Rule("a", "A", 0.9, 0.5, 3, read_key("entropy"), "{value}", "")
-    whole, before, after = Watch([rule]), Watch([rule]), Watch([rule])
+    whole, before, after = AlarmWatch([rule]), AlarmWatch([rule]), AlarmWatch([rule])
     lines = [{"entropy": value} for value in values]
     expected = said(whole, lines)
     found = said(before, lines[:cut])
@@ -299,7 +299,7 @@ def test_a_resumed_watch_reports_like_an_unbroken_one(values, cut):
 
 def test_a_state_that_cannot_be():
     with pytest.raises(ValueError, match="numbers is missing"):
-        Watch().load_state_dict({"since": {}})
+        AlarmWatch().load_state_dict({"since": {}})
     for name, value in (("numbers", {"entropy": "much"}), ("since", []), ("raised", "collapse")):
         with pytest.raises(ValueError, match=f"{name} must be (numbers by name|a list of names)"):
-            Watch().load_state_dict({"numbers": {}, "since": {}, "raised": []} | {name: value})
+            AlarmWatch().load_state_dict({"numbers": {}, "since": {}, "raised": []} | {name: value})

@@ -31,12 +31,12 @@ def test_every_line_is_json_that_any_reader_takes(tmp_path_factory, entry):
     json.loads(text, parse_constant=pytest.fail)  # NaN and Infinity are no JSON
 
 
-def test_numbers_of_other_libraries():
+def test_numbers_of_numpy_and_torch_become_json():
     values = {"a": np.float32(0.5), "b": torch.tensor(2), "c": np.float64(math.nan), "d": (math.inf, 1), "e": tuple}
     assert run_files.as_json(values) == {"a": 0.5, "b": 2, "c": None, "d": [None, 1], "e": "<class 'tuple'>"}
 
 
-def test_a_torn_line_and_others_that_are_none(tmp_path):
+def test_lines_that_are_no_mappings_are_none(tmp_path):
     path = tmp_path / "metrics.jsonl"
     deep = "[" * 100_000
     path.write_bytes(f'{{"step": 1}}\n\n[1]\n{deep}\n\xff\xfe\n{{"step": 2}}\n{{"st'.encode("latin-1"))

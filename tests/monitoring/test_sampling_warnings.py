@@ -57,7 +57,7 @@ def with_dropout(tokenizer):
 
 
 @pytest.mark.parametrize(("kind", "callbacks"), [(SteerGRPOTrainer, []), (GRPOTrainer, [AlarmsCallback])])
-def test_both_are_stated_once_by_either_trainer(make_trainer, with_dropout, caplog, kind, callbacks):
+def test_truncation_and_dropout_are_warned_of_once(make_trainer, with_dropout, caplog, kind, callbacks):
     rest = {"reward_funcs": ones, "rollout_func": written, "callbacks": [callback() for callback in callbacks]}
     with caplog.at_level(logging.WARNING, "steer_trl.monitoring.sampling_warnings"):
         trainer = make_trainer(kind, model=with_dropout, trainer_arguments=rest, top_p=0.9, max_steps=1)

@@ -65,7 +65,7 @@ def test_weight_shares_add_up_to_one(values):
         *((1.1, "weights/1_to_1.1"), (1.11, "weights/1.1_to_2"), (2.0, "weights/1.1_to_2"), (2.1, "weights/over_2")),
     ],
 )
-def test_which_share_a_weight_is_in(weight, key):
+def test_a_weight_counts_in_the_bin_that_holds_it(weight, key):
     weights = torch.full((1, 2), weight)
     found = weight_statistics(weights, torch.ones(1, 2))
     assert finished(found[key]) == 1

@@ -71,7 +71,7 @@ def page(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("width", "height", "theme"), SCREENS)
-def test_it_renders_and_asks_for_nothing(browser, page, width, height, theme):
+def test_the_page_renders_without_requests(browser, page, width, height, theme):
     open_page(browser, page, width, height, theme)
     assert requested(browser) == {page.as_uri()}
     background = browser.execute_script("return getComputedStyle(document.body).backgroundColor")

@@ -53,7 +53,7 @@ def test_held_needs_the_last_quarter_near_the_target(values, is_held, words):
 
 
 @given(st.lists(st.floats(0.01, 10), min_size=1, max_size=200), st.floats(0.01, 10))
-def test_held_is_never_said_beyond_a_tenth(values, target):
+def test_an_entropy_beyond_a_tenth_is_never_called_held(values, target):
     quarter = values[-max(1, len(values) // 4) :]
     distance = abs(math.fsum(quarter) / len(quarter) / target - 1)
     assert distance <= 0.1 + 1e-9 or not course(values, target)["is_held"]
@@ -82,7 +82,7 @@ FALLING_TARGET = [0.6] * 60 + line(0.6, 0.28)
     ],
     ids=["followed the target", "fell below the target", "was never held"],
 )
-def test_held_is_about_the_part_before_it_was_let_go(values, is_held, words):
+def test_held_describes_the_part_before_the_release(values, is_held, words):
     found = course(values, target=FALLING_TARGET)
     assert (found["is_held"], found["target"]) == (is_held, 0.6)
     assert all(word in found["phrase"] for word in words) and "target 0.28" in found["phrase"]

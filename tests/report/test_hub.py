@@ -53,7 +53,7 @@ secrets = fixture_of("secrets", WANDB_API_KEY=SECRET)
 class TestSecrets:
     """Full and adapter, all four strategies, a push during training, at its end and by hand."""
 
-    def test_no_byte_that_was_sent_has_one(self, secrets):
+    def test_no_pushed_byte_holds_a_secret(self, secrets):
         _, server, *_ = secrets
         names = [name for name, _ in server.received]
         assert sum(name.endswith("training_args.bin") for name in names) > 4  # also those that were overwritten
@@ -84,7 +84,7 @@ class TestSecrets:
 
 
 class TestWhole:
-    def test_every_file_arrives_as_it_is_here(self, whole):
+    def test_pushed_files_equal_the_local_ones(self, whole):
         folder, server, *_ = whole
         pushed = server.files("tester/whole")
         top = {name: data for name, data in pushed.items() if not name.startswith("last-checkpoint/")}

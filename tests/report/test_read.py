@@ -120,7 +120,7 @@ def test_a_hostile_folder_is_read(tmp_path):
     ],
     ids=["steps", "epochs", "tokens", "steps before tokens", "unknown"],
 )
-def test_the_budget_that_ends_the_run(tmp_path, entries, about, expected):
+def test_the_shown_budget_is_the_one_that_ends_the_run(tmp_path, entries, about, expected):
     run_files.begin(tmp_path, 0, about)
     for entry in entries:
         run_files.append(tmp_path, entry | {"entropy": 1.0})

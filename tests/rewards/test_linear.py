@@ -87,7 +87,7 @@ def test_the_growth_of_slow_patterns_is_seen(text, least):
 
 
 @pytest.mark.parametrize("module", [answers, numerals])
-def test_the_counter_finds_what_python_finds(module):
+def test_the_counting_matcher_agrees_with_python(module):
     for pattern, is_full in find_patterns(module):
         for text, *_ in write_hard_texts(pattern, LENGTHS):
             if is_full:

@@ -27,7 +27,7 @@ def reward():
     return MathReward(timeout=0.5)  # seconds of CPU time: an easy answer takes hundredths
 
 
-def test_the_hostile_set(reward):
+def test_hostile_answers_get_their_expected_verdicts(reward):
     assert len(HOSTILE) >= 300
     completions, golds, expected = zip(*HOSTILE, strict=True)
     verdicts = reward.judge(completions, golds)

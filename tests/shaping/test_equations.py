@@ -194,7 +194,7 @@ def two_temperatures(logits, token_ids):
 
 class TestEntropySensitivityWithoutLogits:
     @given(st.integers(0, 2**31), st.sampled_from([2, 3, 50, 500]), st.floats(0.0, 8.0))
-    def test_it_is_the_logits_form(self, seed, vocabulary, spread):
+    def test_sensitivity_equals_the_logits_form(self, seed, vocabulary, spread):
         generator = torch.Generator().manual_seed(seed)
         logits = spread * torch.randn(vocabulary, generator=generator, dtype=torch.float64)
         logits, token_ids = logits.expand(vocabulary, -1), torch.arange(vocabulary)

@@ -10,7 +10,7 @@ from steer_trl.shaping.informative import is_informative
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=4, max_size=4), min_size=1, max_size=5))
-def test_as_in_the_paper(groups):
+def test_a_group_is_informative_if_some_but_not_all_are_correct(groups):
     """0 < number of correct completions < G."""
     expected = [0 < sum(group) < 4 for group in groups]
     assert is_informative(torch.tensor(groups).flatten(), 4).tolist() == expected

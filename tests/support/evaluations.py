@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from steer_trl.evaluation.records import Judged, Records
+from steer_trl.evaluation.records import Records, SampleRecord
 from steer_trl.evaluation.summary import summarize
 
 SETTINGS = {"sampling": {"temperature": 1.0, "top_p": 0.7, "seed": 0}, "benchmarks": {"a": {"samples": 4}}}
@@ -13,7 +13,7 @@ def write_evaluation(folder, skill, seed=0, settings=SETTINGS, name="a", samples
     rng = np.random.default_rng(seed)
     records = Records(folder, settings | {"model_name_or_path": model})
     entries = [
-        Judged(number, name, f"p{number}", sample, "1", bool(correct), False, "1", False, 3, "1")
+        SampleRecord(number, name, f"p{number}", sample, "1", bool(correct), False, "1", False, 3, "1")
         for number, probability in enumerate(skill)
         for sample, correct in enumerate(rng.random(samples) < probability)
     ]

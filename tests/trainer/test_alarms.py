@@ -15,9 +15,9 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from steer_trl import SteerGRPOTrainer
 from steer_trl.demo.tiny import tiny_qwen2
 from steer_trl.monitoring import run_files
-from steer_trl.monitoring.alarms import Alarms
+from steer_trl.monitoring.alarms import AlarmReporter
 from steer_trl.monitoring.entropy_rules import ENTROPY_RULES
-from steer_trl.monitoring.watch import Watch
+from steer_trl.monitoring.watch import AlarmWatch
 
 STARE, SLOW = {"advantage_shaping": "stare"}, {"learning_rate": 1e-4}
 RUNS = {
@@ -154,7 +154,7 @@ class TestTrackers:
         for module, stand_in in modules.items():
             monkeypatch.setitem(sys.modules, module, stand_in)
         args = SimpleNamespace(output_dir=str(folder / "run"), report_to=report_to, run_log=True)
-        callback = Alarms(Watch())
+        callback = AlarmReporter(AlarmWatch())
         for step in (10, 20):
             state = TrainerState(global_step=step, is_world_process_zero=is_main)
             callback.on_log(args, state, TrainerControl(), logs={"entropy": 1.0, **line})
@@ -162,7 +162,7 @@ class TestTrackers:
     @pytest.mark.parametrize(
         ("line", "levels"), [(DEAD, ("warn", "WARN")), ({"sanity/out_of_bounds": 0.1}, ("error", "ERROR"))]
     )
-    def test_are_told(self, monkeypatch, tmp_path, line, levels):
+    def test_trackers_get_title_text_and_level(self, monkeypatch, tmp_path, line, levels):
         heard = []
         self.hear(monkeypatch, tmp_path, self.stand_ins(heard), line=line)
         (alarm,) = said(tmp_path)
@@ -173,7 +173,7 @@ class TestTrackers:
         ("report_to", "running", "is_main"),
         [([], True, True), (["wandb"], False, True), ("tensorboard", True, True), (["wandb"], True, False)],
     )
-    def test_are_told_nothing_that_was_not_asked_for(self, monkeypatch, tmp_path, report_to, running, is_main):
+    def test_trackers_that_are_not_in_use_get_no_alarm(self, monkeypatch, tmp_path, report_to, running, is_main):
         heard = []
         self.hear(monkeypatch, tmp_path, self.stand_ins(heard, running), report_to, is_main)
         assert heard == [] and len(said(tmp_path)) == is_main  # one process speaks

@@ -129,7 +129,7 @@ class TestTheCheckAtImport:
         with pytest.raises(ImportError, match="sdpa"):
             check_trl()
 
-    def test_it_names_all_that_the_trainers_room_touches(self):
+    def test_the_contract_names_every_trl_attribute_in_use(self):
         """Read from our own code; what Transformers' trainer has as well is no concern of TRL's."""
         touched = set()
         for path in (ROOT / "steer_trl/trainer").rglob("*.py"):

@@ -12,7 +12,7 @@ def totals(trainer):
 
 
 @pytest.mark.parametrize("dynamic_sampling", ["none", "resample"])
-def test_it_counts_written_tokens_without_prompts(train, dynamic_sampling):
+def test_generated_tokens_count_completions_without_prompts(train, dynamic_sampling):
     lengths = []  # of every completion that was written, in tokens
 
     def reward(completion_ids, completions, **_):

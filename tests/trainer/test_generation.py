@@ -323,7 +323,7 @@ def write(make_trainer, tokenizer):
 class TestTheSwitch:
     @pytest.mark.parametrize("method", ["none", "steer"])
     @pytest.mark.parametrize("skip", [None, True, False])
-    def test_it_is_on_where_padding_is_skipped(self, make_trainer, write, method, skip):
+    def test_fast_decoding_is_on_where_padding_is_skipped(self, make_trainer, write, method, skip):
         trainer = make_trainer(SteerGRPOTrainer, advantage_shaping=method, skip_padding=skip)
         theirs, _ = write(make_trainer(GRPOTrainer))
         ours, shapes = write(trainer)
@@ -470,7 +470,7 @@ def test_a_method_that_a_user_puts_on_the_model_later_stays_there(make_trainer, 
 
 
 @pytest.mark.parametrize("case", ["compiled", "ZeRO-3", "FSDP", "pictures"])
-def test_models_that_it_does_not_serve(make_trainer, monkeypatch, caplog, case):
+def test_models_without_fast_decoding_keep_transformers_loop(make_trainer, monkeypatch, caplog, case):
     trainer = make_trainer(SteerGRPOTrainer, **RUN)
     generation = switch.Generation(trainer, is_wanted=True, is_compiled=case == "compiled")
     if case == "ZeRO-3":

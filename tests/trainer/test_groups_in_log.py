@@ -43,7 +43,7 @@ class Recorded:
 
 @pytest.mark.parametrize("size", [2, 4, 8])
 @pytest.mark.parametrize("dynamic_sampling", ["none", "resample"])
-def test_it_equals_all_subsets_over_everything_generated(train, tmp_path, dynamic_sampling, size):
+def test_logged_pass_at_k_counts_subsets_of_everything_generated(train, tmp_path, dynamic_sampling, size):
     reward = Recorded()
     sizes = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 1, "num_generations": size}
     settings = sizes | {"advantage_shaping": "none", "dynamic_sampling": dynamic_sampling, "max_steps": 3}

@@ -9,7 +9,7 @@ from torch.optim.lr_scheduler import StepLR
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.monitoring import run_files
-from steer_trl.monitoring.watch import Watch
+from steer_trl.monitoring.watch import AlarmWatch
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
 
@@ -191,7 +191,7 @@ def test_a_let_go_run_raises_no_alarm_and_would_without_the_release(train, tmp_p
     assert len(entropies) == 30 and entropies[-1] < 0.3 * entropies[0]
     assert not (tmp_path / "run" / run_files.LOGS / run_files.ALARMS).exists()
     # The same log with the target that it would have had without a release.
-    watch = Watch()
+    watch = AlarmWatch()
     alarms = []
     for entry in log:
         constant = {"hold_entropy/target": 2.5, "hold_entropy/reference": 2.5}
@@ -211,7 +211,7 @@ def test_an_entropy_let_go_to_zero_raises_no_alarm(train):
     metrics = hold.metrics()
     assert metrics["hold_entropy/target"] == metrics["hold_entropy/strength"] == 0
     assert "hold_entropy/error" not in metrics
-    watch = Watch()
+    watch = AlarmWatch()
     for step in range(60):
         entropies = {"entropy": 0.1, "rollout_entropy": 0.1, "rollout_entropy/start": 3.0}
         assert watch.read_entry(step, entropies | metrics) == []

@@ -210,7 +210,7 @@ def test_a_shared_prompt_is_computed_once_where_that_is_cheaper():
             assert any(part.prompt for part in parts) == (name == "long prompt" or hidden_size == 4096)
 
 
-def test_a_row_without_companions_needs_neither_mask_nor_gather():
+def test_a_single_row_needs_neither_mask_nor_index():
     layout = layout_of(make_inputs((12, 12), (9,) * 8), NEVER)
     (block,) = layout.blocks
     assert block.index is None and block.prompts is None and not layout.masks

@@ -176,7 +176,7 @@ class TestLevel:
         ],
         ids=str,
     )
-    def test_it_reports_that_once(self, train, caplog, settings, count):
+    def test_a_level_that_is_never_known_is_reported_once(self, train, caplog, settings, count):
         trainer = train(SteerGRPOTrainer, **HELD | settings)
         assert len(reports_of_hold(caplog)) == count
         assert ("hold_entropy/target" in trainer.state.log_history[-2]) == (count == 0)

@@ -36,7 +36,7 @@ class TestGate:
         ],
         ids=["two steps a rollout", "two rollouts a step"],
     )
-    def test_it_moves_with_each_rollout_only(self, train, sizes, expected, logged):
+    def test_stares_factor_moves_once_per_rollout(self, train, sizes, expected, logged):
         trainer = train(SteerGRPOTrainer, **OPEN_STARE, **sizes, stare_adaptive=True, **of_method("stare", step=0.05))
         amplify = [entry["stare/amplify"] for entry in trainer.state.log_history if "stare/amplify" in entry]
         assert amplify == pytest.approx(expected)

@@ -46,7 +46,7 @@ def test_a_resumed_run_and_evaluations(make_trainer, prompts):
     assert [entry["step"] for entry in entries(again)] == [*steps, 4]
 
 
-def test_off_writes_nothing_and_tokens_need_it(train, tmp_path):
+def test_run_log_off_writes_nothing_and_refuses_log_tokens(train, tmp_path):
     trainer = train(SteerGRPOTrainer, run_log=False, max_steps=1)
     assert not Path(trainer.args.output_dir, "_logs").exists()
     with pytest.raises(ValueError, match="log_tokens=5 cannot be combined with run_log=False"):

@@ -89,7 +89,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_is_the_derivative_of_the_entropy(train, tokenizer, case):
+def test_sensitivity_is_the_derivative_of_the_entropy(train, tokenizer, case):
     torch.manual_seed(0)
     fields = {name: value() if callable(value) else value for name, value in CASES[case].items()}
     tie = fields.pop("tie", True)
@@ -152,7 +152,7 @@ MEASURED = 2
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_on_costs_one_head_pass(train, monkeypatch, schedule):
+def test_sensitivities_cost_one_head_pass(train, monkeypatch, schedule):
     schedule, theirs, ahead, again = SCHEDULES[schedule]
     passes, head = [], utils._ChunkedLogProbFunction
     counting = SimpleNamespace(apply=lambda *args: passes.append(1) or head.apply(*args))

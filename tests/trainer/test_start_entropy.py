@@ -11,7 +11,7 @@ from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.entropy.start import StartEntropy, count_first_rollouts
 from steer_trl.monitoring import run_files
 from steer_trl.monitoring.start import entropy_ends, start_entropy
-from steer_trl.monitoring.watch import Watch
+from steer_trl.monitoring.watch import AlarmWatch
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
 from steer_trl.trainer.log.terminal import LogFormatter
@@ -32,7 +32,7 @@ def taken(one, *entropies):
     return found
 
 
-def test_it_averages_the_first_four_rollouts():
+def test_the_start_is_the_mean_of_the_first_four_rollouts():
     one = start()
     assert one.value is None and one.state_dict() == {}
     assert taken(one, 0.8, 0.6, 0.4) == pytest.approx([0.8, 0.7, 0.6]) and one.settled is None
@@ -50,7 +50,7 @@ def test_rollouts_without_an_entropy_are_not_counted(entropy):
     assert taken(one, 0.5, entropy) == [0.5, 0.5]
 
 
-def test_it_continues_from_its_state():
+def test_the_start_continues_from_its_state():
     whole, first, second = start(), start(), start()
     first.add(0.8, is_late=True)
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
@@ -68,7 +68,7 @@ def test_a_state_that_cannot_be_is_refused():
         start().load_state_dict({"entropies": [0.5]})
 
 
-def test_it_is_logged_and_resumed(train, make_trainer, tmp_path):
+def test_the_start_is_logged_and_resumed(train, make_trainer, tmp_path):
     settings = OPEN_STARE | {"save_strategy": "steps", "save_steps": 2}
     whole = train(SteerGRPOTrainer, **settings)
     entries = [entry for entry in whole.state.log_history if START in entry]
@@ -117,9 +117,9 @@ TRUNCATED = [{"entropy": 0.0, "completions/clipped_ratio": 1.0}, {"entropy": 0.0
     ],
     ids=["logged", "of rollouts", "of the loss", "after a truncated rollout"],
 )
-def test_all_that_compare_with_it_read_the_same(lines, expected, tmp_path):
+def test_every_reader_finds_the_same_start(lines, expected, tmp_path):
     assert start_entropy(lines) == expected
-    watch, story = Watch(), LogFormatter()
+    watch, story = AlarmWatch(), LogFormatter()
     for step, line in enumerate(lines, 1):
         watch.read_entry(step, line)
         text = story.line(line, TrainerState(global_step=step, max_steps=3))

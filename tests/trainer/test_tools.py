@@ -51,7 +51,7 @@ METHODS["pass_at_k"] |= CASES["pass_at_k"].lively
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_the_tool_says_changes_nothing(run, method):
+def test_tool_tokens_change_no_weight_of_written_tokens(run, method):
     """The policy writes the same; the tool's tokens differ, and their log-probabilities and entropies with them."""
     one, other = (run(says, **METHODS[method]) for says in (1, 2))
     for mine, theirs in zip(one.seen, other.seen, strict=True):

@@ -15,7 +15,7 @@ from transformers import ProcessorMixin
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import pad
 
-from steer_trl.monitoring.alarms import Alarms, call_safely
+from steer_trl.monitoring.alarms import AlarmReporter, call_safely
 from steer_trl.monitoring.sampled import estimate_gap, sum_gaps
 from steer_trl.support.randomness import keep_random_state
 from steer_trl.trainer.log.guard import guard
@@ -37,7 +37,7 @@ TOKENS = 2**17
 class SampledAsScored:
     """Scores the completions of some rollouts, logs the difference, and raises an alarm at the first of them."""
 
-    def __init__(self, trainer: GRPOTrainer, alarms: Alarms) -> None:
+    def __init__(self, trainer: GRPOTrainer, alarms: AlarmReporter) -> None:
         self._trainer = trainer
         self._alarms = alarms
         self._last: int | None = None

@@ -190,7 +190,7 @@ class WatchedInputs(dict[str, Any]):
         return super().__getitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of `name`, or `default`. A read of the advantages is recorded."""
+        """Return the value of `name`, or `default`, and remember if it is the advantages."""
         return self[name] if name in self.keys() else default
 
     def __iter__(self) -> Iterator[str]:

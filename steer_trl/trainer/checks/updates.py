@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from steer_trl.monitoring.alarms import Alarms
+from steer_trl.monitoring.alarms import AlarmReporter
 from steer_trl.monitoring.watch import Alarm
 from steer_trl.support.validation import refuse
 from steer_trl.trainer.log.guard import guard
@@ -36,10 +36,10 @@ def check_trainable(model: nn.Module) -> None:
         refuse([f"{complaint}is_trainable=True), or give peft_config for a new one."], "SteerGRPOTrainer")
 
 
-class UpdateWatch(TrainerCallback):
+class FrozenModelAlarm(TrainerCallback):
     """Compares sampled parameters with their values at the start of training until one has changed."""
 
-    def __init__(self, trainer: GRPOTrainer, alarms: Alarms) -> None:
+    def __init__(self, trainer: GRPOTrainer, alarms: AlarmReporter) -> None:
         self._trainer = trainer
         self._alarms = alarms
         self._first: Tensor | None = None

@@ -20,7 +20,7 @@ from steer_trl.monitoring import key_names
 from steer_trl.monitoring.learning_rules import IS_TRUNCATED
 from steer_trl.monitoring.sampling_log import FirstStep
 from steer_trl.monitoring.sampling_warnings import truncation
-from steer_trl.monitoring.watch import Watch
+from steer_trl.monitoring.watch import AlarmWatch
 from steer_trl.rewards.answers import after_thought, text_of
 from steer_trl.shaping.informative import is_informative
 from steer_trl.support.validation import is_number
@@ -161,7 +161,7 @@ class Reading:
         twin = self._twin
         twin.log({} if self.grad_norm is None else {key_names.GRAD_NORM: self.grad_norm})
         entry = dict(twin.state.log_history[-1])
-        watch = Watch(rules=())
+        watch = AlarmWatch(rules=())
         entry |= {} if self._passes is None else self._passes.take(entry)
         watch.read_entry(1, {key_names.LOSS: math.nan} | entry)
         self.numbers |= watch.state_dict().get("numbers", {})

@@ -2,7 +2,7 @@
 
 A pass is read where TRL calls it (`trl.intercept`), so its log-probabilities and entropies are those that TRL gets,
 with everything that a subclass makes of them. Padding is removed, and sensitivities are computed, below all
-subclasses, in `SteerGRPOTrainer`. `Passes` hands the sensitivities up from there.
+subclasses, in `SteerGRPOTrainer`. `Passes` returns those sensitivities to the caller of the pass.
 """
 
 from collections.abc import Callable

@@ -33,7 +33,7 @@ def test_the_filter_is_the_papers_loop(seed, entropy, progress):
 
 
 @given(SEEDS)
-def test_inside_the_band_it_is_grpo_bit_for_bit(seed):
+def test_entrocraft_inside_its_band_is_grpo_bit_for_bit(seed):
     rollout = random_rollout(seed)
     shaper = method("entrocraft", **BAND)
     shaper.on_rollout(0.65)
