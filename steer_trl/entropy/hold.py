@@ -163,7 +163,7 @@ class HoldEntropy:
         self.shaper.strength = regulator.strength
         if path != written:
             logger.warning(
-                "The entropy was held at %s when the checkpoint was saved, and will be held at %s. It moves there "
-                "from its present value.",
+                "The entropy was held at %s when the checkpoint was saved, and will be held at %s. The "
+                "entropy moves there from its present value.",
                 *(written.describe(), path.describe()),
             )
