@@ -145,7 +145,7 @@ class HoldEntropy:
         self.shaper.strength = regulator.strength
         if path != saved:
             logger.warning(
-                "The entropy was held at %s when the checkpoint was saved, and will be held at %s. It moves there "
-                "from its present value.",
+                "The entropy was held at %s when the checkpoint was saved, and will be held at %s. The "
+                "entropy moves there from its present value.",
                 *(saved.describe(), path.describe()),
             )

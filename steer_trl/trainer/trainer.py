@@ -235,6 +235,15 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     # 4  An evaluation.
 
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Evaluate as TRL does, and return the metrics that have a value.
+
+        TRL gives `None` to a reward function that could score no completion, and `log_metrics` cannot format it. The
+        log keeps it.
+        """
+        metrics = super().evaluate(*args, **kwargs)
+        return {key: value for key, value in metrics.items() if value is not None}
+
     def evaluation_loop(
         self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
     ) -> EvalLoopOutput:

@@ -41,3 +41,19 @@ def test_every_logged_value_is_a_finite_number(train, prompts, name, capsys):
     trainer.log_metrics("eval", metrics)
     for entry in (metrics, *trainer.state.log_history):
         assert {key: value for key, value in entry.items() if value is None or not math.isfinite(value)} == {}
+
+
+@pytest.mark.parametrize("name", ["none", "held"])
+def test_an_unscored_evaluation_can_be_logged(train, prompts, name, capsys):
+    """A reward function may be unable to judge any row of a small evaluation set."""
+
+    def unscored(completions, **_):
+        return [None] * len(completions)
+
+    arguments = {"reward_funcs": [count_reward, unscored], "eval_dataset": prompts.select(range(4))}
+    trainer = train(SteerGRPOTrainer, trainer_arguments=arguments, **SETTINGS[name] | {"max_steps": 1})
+    metrics = trainer.evaluate()
+    trainer.log_metrics("eval", metrics)
+    assert math.isfinite(metrics["eval_rewards/count_reward/mean"])
+    assert not any("unscored" in key for key in metrics)
+    assert trainer.state.log_history[-1]["eval_rewards/unscored/mean"] is None
