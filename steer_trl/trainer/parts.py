@@ -165,7 +165,7 @@ class Shaping:
         self.generated.begin(checkpoint)
         self.sampled.begin_training()
 
-    def place(self, epoch: int, batch: int) -> tuple[int, int]:
+    def resume_position(self, epoch: int, batch: int) -> tuple[int, int]:
         """Return the epoch and batch to start from. If the run is finished, they are past its end."""
         state = self._trainer.state
         if self.generated.was_spent:

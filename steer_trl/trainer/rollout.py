@@ -161,6 +161,8 @@ class RolloutShaping:
             self._add_reference(rollout)
             if self._reads.draws:
                 rollout[ROWS] = own_rows(self._trainer, rollout)
+            if self._reads.rewards:
+                self._check_rewards(rollout)
             self.correctness.read(self.rewards_per_function)
             if acting:
                 self._let_act(acting, reads, rollout, with_truncated)
@@ -201,8 +203,6 @@ class RolloutShaping:
         self, acting: Sequence[Shaper], reads: Reads, rollout: dict[str, Any], with_truncated: dict[str, Any]
     ) -> None:
         """Let the methods in `acting`, which read `reads`, change the advantages of `rollout`."""
-        if reads.rewards:
-            self._check_rewards(rollout)
         self._report_replaced(rollout)
         groups, own = whole_groups(self._trainer, reads, rollout, with_truncated, self.rewards_per_function)
         before = rollout["advantages"]

@@ -219,7 +219,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         return dry_run(self)
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
-        return self.shaping.place(*super()._init_training_state(*args, **kwargs))
+        return self.shaping.resume_position(*super()._init_training_state(*args, **kwargs))
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model and its card. If `push_to_hub` is set, push them as well, as TRL does."""

@@ -249,6 +249,7 @@ class TestRefusals:
             (OwnRollout, RESAMPLE),
             (OwnRollout, {"max_generated_tokens": 10_000}),
             (OwnRollout, {"advantage_shaping": "opo"}),
+            (OwnRollout, {"advantage_shaping": "nsr"}),
             (OwnInputs, {"advantage_shaping": "opo"}),
             (OwnInputs, ACTIVE["held"]),
         ],

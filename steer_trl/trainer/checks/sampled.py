@@ -18,7 +18,7 @@ from trl.trainer.utils import pad
 from steer_trl.monitoring.alarms import AlarmReporter, call_safely
 from steer_trl.monitoring.sampled import estimate_gap, sum_gaps
 from steer_trl.support.randomness import keep_random_state
-from steer_trl.trainer.log.guard import guard
+from steer_trl.trainer.log.guard import ignore_failure
 from steer_trl.trainer.trl import (
     GRPOTrainer,
     append_to_log,
@@ -60,7 +60,7 @@ class SampledAsScored:
         if self._last is not None and rollout - self._last < EVERY:
             return
         self._last = rollout
-        with guard(trainer, "The difference between sampled and scored policy cannot be measured"):
+        with ignore_failure(trainer, "The difference between sampled and scored policy cannot be measured"):
             self._log(self._sum(generated), is_first)
 
     def _sum(self, generated: tuple[Any, ...]) -> Tensor:

@@ -10,7 +10,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from steer_trl.monitoring.alarms import AlarmReporter
 from steer_trl.monitoring.watch import Alarm
 from steer_trl.support.validation import refuse
-from steer_trl.trainer.log.guard import guard
+from steer_trl.trainer.log.guard import ignore_failure
 from steer_trl.trainer.trl import GRPOTrainer
 
 PATIENCE = 20
@@ -48,7 +48,7 @@ class FrozenModelAlarm(TrainerCallback):
     def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Keep a sample of the parameters at the start of the run."""
         self._first_step = state.global_step
-        with guard(self._trainer, "The check for unchanged parameters has failed"):
+        with ignore_failure(self._trainer, "The check for unchanged parameters has failed"):
             self._first = _sample(self._trainer.model)
 
     def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:

@@ -20,7 +20,7 @@ from trl.trainer.utils import add_fused_lm_head
 
 from steer_trl.shaping.sensitivity import entropy_sensitivity_without_logits
 from steer_trl.trainer.inputs import ForwardPass
-from steer_trl.trainer.log.guard import guard
+from steer_trl.trainer.log.guard import ignore_failure
 from steer_trl.trainer.trl import GRPOTrainer
 
 
@@ -57,7 +57,7 @@ def add_sensitivities(trainer: GRPOTrainer, forward_pass: ForwardPass, is_needed
     def guard_head() -> AbstractContextManager[None]:
         if is_needed:
             return nullcontext()
-        return guard(trainer, "The exact entropy change cannot be predicted for this model")
+        return ignore_failure(trainer, "The exact entropy change cannot be predicted for this model")
 
     def run_with_sensitivities(*args: Any, **kwargs: Any) -> tuple[Tensor | None, ...]:
         found: list[Tensor] = []

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from steer_trl.monitoring.groups import measure_groups
 from steer_trl.trainer.correctness import deciding_reward, is_decided
-from steer_trl.trainer.log.guard import guard
+from steer_trl.trainer.log.guard import ignore_failure
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log
 
 
@@ -14,7 +14,7 @@ def log_groups(trainer: GRPOTrainer, rewards_per_function: Tensor) -> None:
 
     `rewards_per_function` `[N, functions]` has the rewards of all completions, in the order of their groups.
     """
-    with guard(trainer, "pass@k of the rollout cannot be measured"):
+    with ignore_failure(trainer, "pass@k of the rollout cannot be measured"):
         correct = find_correct(trainer, rewards_per_function)
         if correct is not None:
             append_to_log(trainer, measure_groups(correct.tolist(), trainer.num_generations))

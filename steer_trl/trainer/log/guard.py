@@ -15,17 +15,16 @@ _reported: WeakKeyDictionary[GRPOTrainer, set[str]] = WeakKeyDictionary()
 
 
 @contextmanager
-def guard(trainer: GRPOTrainer, lost: str) -> Iterator[None]:
-    """Suppress any error inside the `with` block, and log a warning that begins with the text `lost`.
+def ignore_failure(trainer: GRPOTrainer, message: str) -> Iterator[None]:
+    """Suppress any error inside the `with` block, and log a warning that begins with `message`.
 
-    `lost` states what could not be computed. A warning with the same text is logged only once per trainer.
+    `message` states what could not be computed. It is logged only once per trainer.
     """
     try:
         yield
     except Exception as error:
         reported = _reported.setdefault(trainer, set())
-        # Repeated warnings are recognised by `lost`, because the error's text may differ each time, for example in a
-        # number of bytes.
-        if lost not in reported:
-            reported.add(lost)
-            logger.warning("%s, and is not in the log: %r", lost, error)
+        # Only our message is compared, because the error's own text may change, for example in a number of bytes.
+        if message not in reported:
+            reported.add(message)
+            logger.warning("%s, and is not in the log: %r", message, error)

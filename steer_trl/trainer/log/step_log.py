@@ -8,7 +8,7 @@ from steer_trl.monitoring.statistics import Statistic
 from steer_trl.monitoring.tokens import change_statistics, sanity_statistics, token_statistics
 from steer_trl.monitoring.weights import shaping_statistics, weight_statistics
 from steer_trl.shaping import Reads, Shaped, Shaper, TokenBatch
-from steer_trl.trainer.log.guard import guard
+from steer_trl.trainer.log.guard import ignore_failure
 from steer_trl.trainer.log.sums import StepSummary
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log
 
@@ -42,7 +42,7 @@ class StepLog:
         if self._shapers:
             self._summary.expect(result.marks)
             self._take(shaping_statistics, batch, result)
-            with guard(self._trainer, "The smallest and the largest weight cannot be measured"):
+            with ignore_failure(self._trainer, "The smallest and the largest weight cannot be measured"):
                 self._summary.add_weights(result.weights, batch.mask)
         if not (self._trainer.model.training and self._trainer.args.diagnostics):
             return
@@ -57,7 +57,7 @@ class StepLog:
 
         If it fails, nothing is added on this rank.
         """
-        with guard(self._trainer, f"The diagnostic {measure.__name__} has failed"):
+        with ignore_failure(self._trainer, f"The diagnostic {measure.__name__} has failed"):
             self._summary.add(measure(*given))
 
     def write(self) -> None:

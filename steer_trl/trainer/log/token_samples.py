@@ -16,7 +16,7 @@ from steer_trl.shaping import Shaped, TokenBatch
 from steer_trl.trainer.correctness import total_reward
 from steer_trl.trainer.groups import own_rows
 from steer_trl.trainer.inputs import EXPORT_STEP, REWARDS, ROWS
-from steer_trl.trainer.log.guard import guard
+from steer_trl.trainer.log.guard import ignore_failure
 from steer_trl.trainer.log.token_export import line_of, token_numbers
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.trl import GRPOTrainer, find_position, steps_per_rollout
@@ -65,7 +65,7 @@ class TokenLog:
         """
         if not self.exports(inputs):
             return
-        with guard(self._trainer, "The export of single tokens has failed"):
+        with ignore_failure(self._trainer, "The export of single tokens has failed"):
             self._lines += self._lines_of(inputs, batch, result)
         position = find_position(self._trainer)
         is_last = position.of_rollout == position.per_iteration - 1
@@ -106,7 +106,7 @@ class TokenLog:
         path = run_files.token_path(output_dir, export_step)
         if not self._trainer.is_world_process_zero():
             return
-        with guard(self._trainer, "The file of single tokens cannot be written"):
+        with ignore_failure(self._trainer, "The file of single tokens cannot be written"):
             # Before the first lines of a rollout are written, the file of an earlier run is removed. If one step has
             # several rollouts, the last of them stays.
             if find_position(self._trainer).of_rollout < self._trainer.args.gradient_accumulation_steps:
