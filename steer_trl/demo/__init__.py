@@ -5,7 +5,7 @@ problem has at least four correct solutions. A policy that collapses to one of t
 measured on a laptop.
 
 `start_model.py` teaches the rules to a small model. `runs.py` starts both training runs in parallel, with the recipes
-`demo_grpo` and `demo_held`. `work.py` is the program that each process runs. `result.py` compares the two trained
-models, and `picture.py` draws the comparison. `start/` holds the model that both runs start from if the seed is 0.
+`demo_grpo` and `demo_held`. `child.py` runs the commands of one of them. `result.py` compares the two trained models,
+and `picture.py` draws the comparison. `start/` holds the model that both runs start from if the seed is 0.
 `pairs.jsonl` holds the results of other seeds. `tiny.py` makes a model without any training, for tests and smoke runs.
 """

@@ -1,4 +1,4 @@
-"""Starts the two training runs of the demonstration in parallel, each in a single-threaded process.
+"""Starts the two training runs of the demonstration in parallel, each as commands in a process of its own.
 
 All files are in one folder: the problems, the model that both runs start from, and each run's log, model and
 evaluation. The same command continues an interrupted demonstration, and skips the parts that are finished. One
@@ -6,18 +6,16 @@ demonstration at a time works in a folder, and its processes end with the comman
 """
 
 import json
-import multiprocessing
 import os
 import shutil
+import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
@@ -36,6 +34,8 @@ SHIPPED = Path(__file__).parent / "start"
 It is start 73 of `experiments/starts` in half precision: of the ten starts there from 71 to 80 the fifth, by the
 validation problems that it solves in one try.
 """
+PYTHON = (sys.executable, "-m")
+STEER_TRL = (*PYTHON, "steer_trl.cli")
 LOCK = "demo.lock"
 # Seconds between two readings of the logs.
 SECONDS = 1.0
@@ -48,6 +48,9 @@ ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": str(2**32),
 }
 """Environment variables that are set for the processes of the demonstration."""
+
+Commands = list[list[str]]
+"""Commands that are run one after the other, each as its words."""
 
 
 @dataclass(frozen=True)
@@ -90,81 +93,79 @@ class Demo:
         for split in SPLITS:
             rows = "".join(json.dumps(row) + "\n" for row in problems(split))
             write_text_whole(folder / f"{split}.jsonl", rows)
-        flags = [str(self.problems), "--seed", str(self.seed)]
+        self.prepare_start(folder)
+        run_all(folder, {name: self.list_commands(name) for name in (GRPO, HELD)}, GENERATED_TOKENS, self.tokens)
+
+    def prepare_start(self, folder: Path) -> None:
+        """Copy the start that ships with the package, or train one for another seed, and test it.
+
+        A start is trained in a folder of another name, because a start that is trained again would be another one than
+        the one that a part of the test was drawn from.
+        """
         if self.seed == 0:
             shutil.copytree(SHIPPED, folder / START, dirs_exist_ok=True)
-        work(folder, [START], flags, "step", START_STEPS)
-        flags += ["--max_generated_tokens", str(self.tokens)]
-        work(folder, [GRPO, HELD], flags, GENERATED_TOKENS, self.tokens)
+        elif not (folder / START).exists():
+            unfinished = folder / UNFINISHED_START
+            shutil.rmtree(unfinished, ignore_errors=True)
+            command = [*PYTHON, "steer_trl.demo.start_model", "--output_dir", unfinished.name, "--half_precision"]
+            settings = ["--seed", str(self.seed), "--steps", str(START_STEPS)]
+            run_all(folder, {unfinished.name: [[*command, *settings]]}, "step", START_STEPS)
+            unfinished.rename(folder / START)
+        run_all(folder, {START: [self.test_command(START)]}, "step", START_STEPS)
+
+    def list_commands(self, name: str) -> Commands:
+        """Return the commands that train and test a model. After an interruption, they continue where they stopped."""
+        train = [*STEER_TRL, "train", "--config", f"demo_{name}", "--resume_from_checkpoint", "auto"]
+        settings = ["--seed", str(self.seed), "--max_generated_tokens", str(self.tokens)]
+        return [[*train, *settings], self.test_command(name)]
+
+    def test_command(self, name: str) -> list[str]:
+        """Return the command that tests the model called `name`."""
+        command = [*STEER_TRL, "eval", "--config", "evaluate_demo", "--limit", str(self.problems)]
+        return [*command, "--model_name_or_path", name, "--output_dir", f"{name}/{TEST}"]
 
 
-def work(folder: Path, names: list[str], flags: list[str], counted: str, total: int) -> None:
-    """Train and test the models in `names` in parallel, skipping those that are already tested.
+def run_all(folder: Path, commands: Mapping[str, Commands], counted: str, total: int) -> None:
+    """Run the commands of several models in parallel, except for the models that are already tested.
 
-    Each model has a progress bar, which follows the value logged as `counted` up to `total`.
+    `commands` maps the name of each model to its commands, whose output is appended to `NAME.txt`. Each model has a
+    progress bar, which follows the value logged as `counted` up to `total`.
     """
-    names = [name for name in names if not (folder / name / TEST / TEST_SAMPLING / SUMMARY).exists()]
-    # All processes are forked from one that has already imported torch and TRL, so that none has to import them again.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["steer_trl.demo.work"])
+    names = [name for name in commands if not (folder / name / TEST / TEST_SAMPLING / SUMMARY).exists()]
+    unit = counted.removeprefix("generated_")
+    processes = {}
     with ExitStack() as stack:
-        stack.enter_context(patch.dict(os.environ, ENVIRONMENT))
-        unit = counted.removeprefix("generated_")
         bars = {
             name: stack.enter_context(tqdm(total=total, desc=f"{name:>5}", unit=unit, unit_scale=True))
             for name in names
         }
-        processes = {name: context.Process(target=work_in, args=(folder, name, flags)) for name in names}
-        for process in processes.values():
-            process.start()
-            # If an error is raised, the processes are ended, last call first.
-            stack.callback(process.join)
-            stack.callback(process.terminate)
-        while any(process.is_alive() for process in processes.values()):
+        for name in names:
+            processes[name] = start(folder, name, commands[name])
+            # If an error is raised, the processes are ended, and waited for.
+            stack.callback(processes[name].communicate)
+        while any(process.poll() is None for process in processes.values()):
             time.sleep(SECONDS)
             for name, bar in bars.items():
-                is_unfinished = name == START and (folder / UNFINISHED_START).exists()
-                show(bar, folder / (UNFINISHED_START if is_unfinished else name), counted)
+                show(bar, folder / name, counted)
     for name, process in processes.items():
-        if process.exitcode:
-            raise CannotContinueError(describe_failure(folder / f"{name}.txt", name, process.exitcode))
+        if process.returncode:
+            raise CannotContinueError(describe_failure(folder / f"{name}.txt", name))
 
 
-def describe_failure(output: Path, name: str, code: int) -> str:
-    """Return a text that says how the process of a model ended, with the end of its output."""
+def start(folder: Path, name: str, commands: Commands) -> subprocess.Popen[bytes]:
+    """Start the process of a model (`child.py`). It ends when its standard input is closed."""
+    command = [*PYTHON, "steer_trl.demo.child", name, json.dumps(commands)]
+    environment = os.environ | ENVIRONMENT
+    with (folder / f"{name}.txt").open("a") as output:
+        return subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=output, stderr=output
+        )
+
+
+def describe_failure(output: Path, name: str) -> str:
+    """Return a text about the process of a model that failed, with the end of its output."""
     said = output.read_text(errors="replace")[-2000:] if output.exists() else "nothing"
-    return f"{name} failed with exit code {code}. {output} ends in:\n\n{said}"
-
-
-def work_in(folder: Path, name: str, flags: list[str]) -> None:
-    """Run [`~steer_trl.demo.work.main`] in `folder`, and append its output to `NAME.txt` in that folder."""
-    with attach(folder, name):
-        # An error of this import is then in the output.
-        from steer_trl.demo.work import main
-
-        main(name, *flags)
-
-
-@contextmanager
-def attach(folder: Path, name: str) -> Iterator[None]:
-    """Inside the `with` block, work in `folder` as the only process of a model, and end with the parent process."""
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    os.chdir(folder)
-    with Path(f"{name}.txt").open("a") as output:
-        os.dup2(output.fileno(), sys.stdout.fileno())
-        os.dup2(output.fileno(), sys.stderr.fileno())
-    # A process of a demonstration that was killed a moment ago may still be ending.
-    with FileLock(f"{name}.lock"):
-        yield
-
-
-def end_with_parent() -> None:
-    """Wait until the command has ended, even by a signal that it cannot handle, and end this process."""
-    parent = multiprocessing.parent_process()
-    # This runs in a child.
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+    return f"{name} failed. {output} ends in:\n\n{said}"
 
 
 def show(bar: Any, folder: Path, counted: str) -> None:

@@ -3,30 +3,19 @@
 python -m steer_trl.demo.start_model --output_dir runs/start
 """
 
-from dataclasses import dataclass, field
+import argparse
 from pathlib import Path
 
+import torch
 from datasets import Dataset
+from transformers import AutoModelForCausalLM
 from trl import SFTConfig, SFTTrainer
 
-from steer_trl.cli.parser import RecipeParser
 from steer_trl.demo.puzzle import CHARACTERS, START_STEPS, solved_examples
 from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.monitoring.run_log import RunLog, describe_run
 
 BATCH_SIZE = 64
-
-
-@dataclass
-class StartArguments:
-    """The arguments of the supervised training. Reinforcement learning starts from the trained model."""
-
-    output_dir: str = field(metadata={"help": "Folder that the model is saved in."})
-    steps: int = field(default=START_STEPS, metadata={"help": f"Optimizer steps of {BATCH_SIZE} solved examples."})
-    seed: int = field(
-        default=0, metadata={"help": "Seed of the first weights, of the training and of its examples, which differ."}
-    )
-    logging_steps: int = field(default=10, metadata={"help": "Optimizer steps between two lines of the log."})
 
 
 def supervised_start(output_dir: str | Path, steps: int, seed: int = 0, logging_steps: int = 10) -> None:
@@ -60,6 +49,22 @@ def supervised_start(output_dir: str | Path, steps: int, seed: int = 0, logging_
     trainer.save_model()
 
 
-if __name__ == "__main__":
-    (args,) = RecipeParser((StartArguments,)).parse_args_and_config()
+def main() -> None:
+    """Read the command line, train the model, and save it."""
+    parser = argparse.ArgumentParser("steer_trl.demo.start_model", allow_abbrev=False, description=__doc__)
+    parser.add_argument("--output_dir", required=True, help="folder that the model is saved in")
+    parser.add_argument(
+        "--steps", type=int, default=START_STEPS, help=f"optimizer steps of {BATCH_SIZE} solved examples"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first weights, the training and its examples")
+    parser.add_argument("--logging_steps", type=int, default=10, help="optimizer steps between two lines of the log")
+    parser.add_argument("--half_precision", action="store_true", help="save in float16, which halves the file")
+    args = parser.parse_args()
     supervised_start(args.output_dir, args.steps, args.seed, args.logging_steps)
+    if args.half_precision:
+        model = AutoModelForCausalLM.from_pretrained(args.output_dir, dtype=torch.float16)
+        model.save_pretrained(args.output_dir)
+
+
+if __name__ == "__main__":
+    main()

@@ -20,7 +20,7 @@ from support.processes import run
 
 from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.curves import series
-from steer_trl.demo import work
+from steer_trl.demo import runs
 from steer_trl.demo.puzzle import problems
 from steer_trl.demo.result import OF_LOGS, QUESTIONS, Result, cells
 from steer_trl.demo.runs import SHIPPED, Demo
@@ -82,25 +82,27 @@ def test_a_second_demonstration_in_a_folder_is_refused(tmp_path):
 
 
 PARENT = """
-import multiprocessing, sys, time
+import sys
 from pathlib import Path
-from steer_trl.demo.runs import attach
+from steer_trl.demo.runs import PYTHON, start
 
-def work(folder):
-    with attach(folder, "grpo"):
-        print("at work", flush=True)
-        time.sleep(3600)
-
-if __name__ == "__main__":
-    multiprocessing.get_context("forkserver").Process(target=work, args=(Path(sys.argv[1]),)).start()
+process = start(Path(sys.argv[1]), "grpo", [[*PYTHON, "at_work"]])
+print(process.pid, flush=True)
+process.wait()
 """
+AT_WORK = "import time; print('at work', flush=True); time.sleep(3600)"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_processes_end_with_the_command(tmp_path, number):
+@pytest.mark.parametrize(
+    ("number", "is_of_child"),
+    [(signal.SIGTERM, False), (signal.SIGHUP, False), (signal.SIGKILL, False), (signal.SIGTERM, True)],
+)
+def test_processes_end_with_the_command(tmp_path, number, is_of_child):
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
-    parent = subprocess.Popen([sys.executable, script, tmp_path])
+    (tmp_path / "at_work.py").write_text(AT_WORK)
+    parent = subprocess.Popen([sys.executable, script, tmp_path], stdout=subprocess.PIPE)
+    child = int(parent.stdout.readline())
     output = tmp_path / "grpo.txt"
     while not (output.exists() and output.read_text()):
         assert parent.poll() is None
@@ -108,9 +110,12 @@ def test_processes_end_with_the_command(tmp_path, number):
     lock = FileLock(tmp_path / "grpo.lock")
     with pytest.raises(Timeout):
         lock.acquire(timeout=0)
-    parent.send_signal(number)
-    parent.wait()
-    # The child holds it until its end.
+    if is_of_child:
+        os.kill(child, number)
+    else:
+        parent.send_signal(number)
+    parent.communicate()
+    # The child and its command hold it until their end.
     lock.acquire(timeout=300)
 
 
@@ -118,26 +123,46 @@ def test_an_import_error_of_a_run_is_shown(tmp_path):
     (tmp_path / "trl.py").write_text("raise ImportError('a broken installation')\n")
     script = tmp_path / "script.py"
     script.write_text(
-        "from pathlib import Path\nfrom steer_trl.demo.runs import work\n"
-        "if __name__ == '__main__':\n    work(Path.cwd(), ['grpo'], ['8'], 'step', 1)\n"
+        "from pathlib import Path\nfrom steer_trl.demo.runs import PYTHON, run_all\n"
+        "run_all(Path.cwd(), {'grpo': [[*PYTHON, 'steer_trl.demo.start_model']]}, 'step', 1)\n"
     )
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
     done = subprocess.run([sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert "a broken installation" in done.stderr.partition("CannotContinueError")[2]
 
 
+def test_an_error_ends_the_processes(tmp_path, monkeypatch):
+    """As Ctrl-C does, which does not reach the processes because they have a session of their own."""
+
+    def interrupt(bar, folder, counted):
+        if (tmp_path / "grpo.txt").read_text():
+            raise KeyboardInterrupt
+
+    (tmp_path / "at_work.py").write_text(AT_WORK)
+    monkeypatch.setattr(runs, "show", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        runs.run_all(tmp_path, {"grpo": [[*runs.PYTHON, "at_work"]]}, "step", 1)
+    FileLock(tmp_path / "grpo.lock").acquire(timeout=0)
+
+
+def test_the_second_command_of_a_model_waits_for_the_success_of_the_first(tmp_path):
+    write = "import sys; open('order', 'a').write(sys.argv[1]); sys.exit(int(sys.argv[2]))"
+    commands = [[sys.executable, "-c", write, *words] for words in (("a", "0"), ("b", "3"), ("c", "0"))]
+    with pytest.raises(CannotContinueError, match="exit code 3"):
+        runs.run_all(tmp_path, {"grpo": commands}, "step", 1)
+    assert (tmp_path / "order").read_text() == "ab"
+
+
 def test_a_start_whose_test_was_interrupted_is_not_trained_again(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    whole = work.make_start
-    trained = []
-    monkeypatch.setattr(work, "make_start", lambda folder, seed: trained.append(seed) or whole(folder, seed, steps=2))
+    monkeypatch.setattr(runs, "START_STEPS", 2)
     (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems("test")[:4]))
     work.main("start", "4", "--seed", "1")
     summary = tmp_path / "start/_test/t1/summary.json"
     first = summary.read_text()
     summary.unlink()
-    work.main("start", "4", "--seed", "1")
-    assert trained == [1] and summary.read_text() == first
+    demo.prepare_start(tmp_path)
+    assert weights.stat().st_mtime_ns == trained and summary.read_text() == first
+    assert {value.dtype for value in load_file(weights).values()} == {torch.float16}
 
 
 def test_a_log_of_two_runs_has_no_result(tmp_path):

@@ -30,7 +30,8 @@ class Popen(Real):
 
     def __new__(cls, words, **options):
         ours = isinstance(words, list) and words[0] == sys.executable and "-c" not in words[:2]
-        return object.__new__(cls) if ours and options.keys() <= OPTIONS else Real(words, **options)
+        has_pipe = options.get("stdin") == subprocess.PIPE  # a forked process has no input
+        return object.__new__(cls) if ours and not has_pipe and options.keys() <= OPTIONS else Real(words, **options)
 
     def __init__(self, words, *, env=None, cwd=None, stdin=None, stdout=None, stderr=None, text=None, **_):
         self.args, self.returncode, self.stdin, self.stdout, self.stderr = words, None, None, None, None
