@@ -156,8 +156,11 @@ def test_the_second_command_of_a_model_waits_for_the_success_of_the_first(tmp_pa
 def test_a_start_whose_test_was_interrupted_is_not_trained_again(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "START_STEPS", 2)
     (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems("test")[:4]))
-    work.main("start", "4", "--seed", "1")
+    demo = Demo(seed=1, problems=4)
+    demo.prepare_start(tmp_path)
+    weights = tmp_path / "start/model.safetensors"
     summary = tmp_path / "start/_test/t1/summary.json"
+    trained = weights.stat().st_mtime_ns
     first = summary.read_text()
     summary.unlink()
     demo.prepare_start(tmp_path)
