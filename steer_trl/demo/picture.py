@@ -35,7 +35,7 @@ def draw(result: Result) -> Figure:
         heights, errors = ([100 * value for value in column] for column in zip(*metrics, strict=True))
         drawn = bars.bar(places, heights, 0.25, yerr=errors, color=colour, label=label)
         bars.bar_label(drawn, fmt="%.0f", padding=2)
-    bars.set(title="Test problems solved at temperature 1, %")
+    bars.set(title="Solved at temperature 1, %")
     bars.set_xticks(range(len(TRIES)), list(TRIES.values()))
     for axis in (curves, bars):
         axis.legend(frameon=False)

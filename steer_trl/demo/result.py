@@ -72,6 +72,9 @@ class Result:
         for row, key in OF_LOGS.items():
             ends = [_read_end(self.logs[name], key) for name in (GRPO, HELD)]
             count = min(map(len, ends))
+            if count < 2:
+                # A run of one rollout has no interval.
+                continue
             unit = start if row == ENTROPY else 1.0
             of_grpo, of_held = ([value / unit for value in end[-count:]] for end in ends)
             rows[row] = compare_values([of_grpo], [of_held])
@@ -144,7 +147,7 @@ class Result:
 def _read_end(log: list[dict[str, Any]], key: str) -> list[float]:
     """Return the values of a key in the last rollouts of a run."""
     values = [value for _, value in series(log, key)]
-    return values[-max(1, round(LAST_SHARE * len(values))) :]
+    return values[-max(2, round(LAST_SHARE * len(values))) :]
 
 
 def _list_answers(answers: Counter[Answer]) -> list[str]:

@@ -39,6 +39,8 @@ STEER_TRL = (*PYTHON, "steer_trl.cli")
 LOCK = "demo.lock"
 # Seconds between two readings of the logs.
 SECONDS = 1.0
+SLOW = 1200.0
+"""A training that takes longer than this many seconds is slow, and the user can make it shorter."""
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "PYTHONUNBUFFERED": "1",
@@ -143,10 +145,14 @@ def run_all(folder: Path, commands: Mapping[str, Commands], counted: str, total:
             processes[name] = start(folder, name, commands[name])
             # If an error is raised, the processes are ended, and waited for.
             stack.callback(processes[name].communicate)
+        has_warned = False
         while any(process.poll() is None for process in processes.values()):
             time.sleep(SECONDS)
             for name, bar in bars.items():
                 show(bar, folder / name, counted)
+                if counted == GENERATED_TOKENS and not has_warned and (seconds := estimate_seconds(bar)) > SLOW:
+                    has_warned = True
+                    bar.write(describe_slowness(seconds))
     for name, process in processes.items():
         if process.returncode:
             raise CannotContinueError(describe_failure(folder / f"{name}.txt", name))
@@ -160,6 +166,20 @@ def start(folder: Path, name: str, commands: Commands) -> subprocess.Popen[bytes
         return subprocess.Popen(
             command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=output, stderr=output
         )
+
+
+def estimate_seconds(bar: Any) -> float:
+    """Return how many seconds all of a bar takes at the rate of its first tenth or more; 0 before that."""
+    done = bar.n - bar.initial
+    return bar.format_dict["elapsed"] * bar.total / done if done >= bar.total / 10 else 0.0
+
+
+def describe_slowness(seconds: float) -> str:
+    """Return a text for users whose processor is slow."""
+    return (
+        f"At this rate the training takes {seconds / 60:.0f} minutes. A shorter one shows less: stop this one, and "
+        "give --tokens 1000000 and another --output_dir."
+    )
 
 
 def describe_failure(output: Path, name: str) -> str:

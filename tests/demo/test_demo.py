@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import fields
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -166,6 +167,15 @@ def test_a_start_whose_test_was_interrupted_is_not_trained_again(tmp_path, monke
     demo.prepare_start(tmp_path)
     assert weights.stat().st_mtime_ns == trained and summary.read_text() == first
     assert {value.dtype for value in load_file(weights).values()} == {torch.float16}
+
+
+@given(st.integers(1, 10**6), st.floats(0, 1), st.floats(0, 0.5), st.floats(0.1, 1e4))
+def test_the_seconds_of_a_run_are_estimated_from_a_tenth_on(total, share, resumed, elapsed):
+    initial = int(resumed * total)
+    bar = SimpleNamespace(total=total, initial=initial, n=initial + int(share * (total - initial)))
+    bar.format_dict = {"elapsed": elapsed}
+    done = bar.n - initial
+    assert runs.estimate_seconds(bar) == (pytest.approx(elapsed / done * total) if 10 * done >= total else 0)
 
 
 def test_a_log_of_two_runs_has_no_result(tmp_path):
