@@ -10,10 +10,12 @@ import re
 import subprocess
 import sys
 from collections import deque
+from functools import partial
 
 import pytest
 import torch
 from support import ENVIRONMENT, ROOT
+from torch.utils.checkpoint import checkpoint
 from transformers import Trainer, masking_utils, modeling_utils
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.qwen2.modeling_qwen2 import Qwen2Attention
@@ -299,9 +301,6 @@ LINES = {
             *("ALL_ATTENTION_FUNCTIONS.get_interface(", "self.config._attn_implementation", "**kwargs,"),
         ),
     },
-    GradientCheckpointingLayer.__call__: {
-        "a layer that runs again gets the same keyword arguments": ["partial(super().__call__, **kwargs), *args"],
-    },
     chunked_logprob._torch_transform: {
         "the fused head divides by the temperature last": [
             "z = softcap * torch.tanh(z / softcap)\n    return z * inv_t"
@@ -310,6 +309,29 @@ LINES = {
 }
 """Lines that a function must have, by what is assumed of it; those of a tuple in its order."""
 ASSUMPTIONS = [(text, function, lines) for function, texts in LINES.items() for text, lines in texts.items()]
+
+
+class Layer(GradientCheckpointingLayer):
+    """Records the keyword arguments of each of its runs."""
+
+    def __init__(self):
+        super().__init__()
+        self.given = []
+
+    def forward(self, states, **kwargs):
+        self.given.append(kwargs)
+        return (2 * states).sin()
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_a_layer_that_runs_again_gets_the_same_keyword_arguments(use_reentrant):
+    layer = Layer().train()
+    layer.gradient_checkpointing = True
+    layer._gradient_checkpointing_func = partial(checkpoint, use_reentrant=use_reentrant)
+    places = torch.arange(3)
+    layer(torch.ones(3, requires_grad=True), position_ids=places).sum().backward()
+    assert len(layer.given) == 2
+    assert all(given["position_ids"] is places for given in layer.given)
 
 
 @pytest.mark.parametrize(("assumption", "function", "lines"), ASSUMPTIONS, ids=[text for text, *_ in ASSUMPTIONS])
