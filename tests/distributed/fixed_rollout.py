@@ -3,9 +3,9 @@
     accelerate launch ... fixed_rollout.py CASES.json OUT.json
 
 `CASES.json` holds a list of cases: `fields` of the configuration, `steps` to train, `variant` of the completions,
-`two_valued` rewards, `lora`, a `dry_run` before the training, and `out_of_memory`, the diagnostics that fail on rank
-1. `OUT.json` gets, for each, the weight and the final advantage of every token by completion, the losses, the rows of
-rank 0's micro-batches, and the change of the parameters.
+`two_valued` rewards, `lora`, a `dry_run` before the training (true, `refused`, or `alone` without a training), and
+`out_of_memory`, the diagnostics that fail on rank 1. `OUT.json` gets, for each, the weight and the final advantage of
+every token by completion, the losses, the rows of rank 0's micro-batches, and the change of the parameters.
 """
 
 import itertools
@@ -16,6 +16,7 @@ import sys
 from contextlib import contextmanager
 from unittest.mock import Mock, patch
 
+import pytest
 import support.uncompiled  # noqa: F401
 import torch
 import torch.distributed as dist
@@ -29,12 +30,15 @@ from transformers import PrinterCallback
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.support.exceptions import CannotContinueError
 from steer_trl.support.system import leave_group
+from steer_trl.trainer.dry_run import dry_run
 from steer_trl.trainer.forward import head_pass
 from steer_trl.trainer.log import step_log, token_samples
 
 COMPLETIONS = 16
 OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/", "dynamic_sampling/")
+FIRST = ("grad_norm", "entropy", "reward", "shaping/relative_change")
 torch.set_num_threads(1)
 
 
@@ -173,7 +177,13 @@ def run(case):
     trainer.recorded, trainer.fetched = [], 0
     parameters = trainer.accelerator.unwrap_model(trainer.model).state_dict()
     start = {name: value.detach().clone() for name, value in parameters.items()}
-    if case.get("dry_run"):
+    looks = case.get("dry_run")
+    if looks == "alone":
+        return {"numbers": dry_run(trainer, trains_later=False).numbers, "engine": engine(trainer)}
+    if looks == "refused":
+        with pytest.raises(CannotContinueError, match="FSDP"):
+            trainer.dry_run()
+    elif looks:
         assert trainer.dry_run().numbers
     with running_out_of_memory(trainer, case.get("out_of_memory")):
         trainer.train()
@@ -187,6 +197,7 @@ def run(case):
         "losses": [log["loss"] for log in trainer.state.log_history if "loss" in log],
         "log": [{key: x for key, x in entry.items() if key.startswith(OURS)} for entry in trainer.state.log_history],
         "update": update,
+        "first": {name: trainer.state.log_history[0].get(name) for name in FIRST},
         "scored": trainer.scored,
         "rows": trainer.rows,
         "fetched": trainer.fetched,

@@ -1,4 +1,8 @@
-"""A dry run on two processes changes nothing of the training that follows, with each engine that can do that."""
+"""A dry run on two processes changes nothing of the training that follows, with each engine that can do that.
+
+FSDP cannot: it changes the model in place. There, a dry run before a training is refused, which changes nothing
+either, and one without a training gives the numbers of the training's first step.
+"""
 
 import pytest
 from support.processes import TWO_PROCESSES, engine_on_cpu
@@ -10,23 +14,36 @@ CASES = {
 }
 
 
-def cases():
-    """Each case with AdamW, without and with a dry run."""
+def cases(*looks):
+    """Each case with AdamW, with each kind of dry run."""
     of_adamw = {"optim": "adamw_torch", "learning_rate": 0.01}
     return [
-        {"fields": fields | SIZES | of_adamw, "steps": 3, "dry_run": looks}
+        {"fields": fields | SIZES | of_adamw, "steps": 3, "dry_run": look}
         for fields in CASES.values()
-        for looks in (False, True)
+        for look in looks
     ]
+
+
+def is_equal(one, other):
+    return all(one[name] == other[name] for name in ("losses", "weights", "update"))
 
 
 @pytest.mark.parametrize("name", ["two processes", "zero3"])
 def test_the_training_is_that_without_it(run_cases, tmp_path, name):
     is_launched = name != "two processes"
     engine = engine_on_cpu(name, tmp_path) if is_launched else TWO_PROCESSES
-    results = run_cases(cases(), engine, launched=is_launched)
+    results = run_cases(cases(False, True), engine, launched=is_launched)
     for without, with_it in zip(results[::2], results[1::2], strict=True):
-        assert with_it["losses"] == without["losses"]
-        assert with_it["weights"] == without["weights"]
-        assert with_it["update"] == without["update"]
+        assert is_equal(with_it, without)
         assert any(any(values) for values in without["update"].values())
+
+
+def test_fsdp_refuses_it_before_a_training_and_does_it_alone(run_cases, tmp_path):
+    engine = engine_on_cpu("fsdp2", tmp_path)
+    results = run_cases(cases(False, "refused", "alone"), engine, launched=True)
+    for without, refused, alone in zip(results[::3], results[1::3], results[2::3], strict=True):
+        assert without["engine"] == alone["engine"] == "FSDP x 2"
+        assert is_equal(refused, without)
+        first = {name: value for name, value in without["first"].items() if value is not None}
+        assert {"grad_norm", "entropy", "reward"} <= first.keys()
+        assert {name: alone["numbers"][name] for name in first} == pytest.approx(first, rel=1e-6)

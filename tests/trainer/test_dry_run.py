@@ -19,6 +19,7 @@ from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.monitoring.watch import RULES
 from steer_trl.rewards import MathReward
 from steer_trl.support.exceptions import CannotContinueError
+from steer_trl.trainer.dry_run.names import LEFT
 from steer_trl.trainer.dry_run.rules import BY_NAME, DRY_RULES, OF_WHOLE_RUNS, ROWS
 
 # The training afterwards.
@@ -408,3 +409,68 @@ def test_every_rule_has_a_row_or_is_about_whole_runs():
 def test_every_own_rule_is_provoked():
     # A device's memory cannot be filled here.
     assert {rule.name for rule in DRY_RULES} - {"memory"} <= {name.split()[0] for name in BROKEN}
+
+
+# The share of the gradient that each method leaves.
+
+
+def size_of_gradient(trainer):
+    """The sum of the absolute gradients with respect to the tokens' log-probabilities, in the first step."""
+    found = []
+    compute = trainer._get_per_token_logps_and_entropies
+
+    def keep(*given, **named):
+        logps, *others = compute(*given, **named)
+        if logps.requires_grad:
+            logps.register_hook(lambda gradient: found.append(gradient.abs().sum().item()))
+        return logps, *others
+
+    trainer._get_per_token_logps_and_entropies = keep
+    trainer.train()
+    return sum(found)
+
+
+ONE_STEP = {"max_steps": 1, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "loss_type": "dapo"}
+LEAVING = {
+    "psr": {"advantage_shaping": "psr"},
+    "steer": {"advantage_shaping": "steer", "steer_lambda_min": 0.3},
+    "f_grpo": {"advantage_shaping": "f_grpo", "correct_threshold": 0.25},
+    "entropy_advantage": {"advantage_shaping": "entropy_advantage"},
+    "f_grpo and steer": {
+        "advantage_shaping": ["f_grpo", "steer"],
+        "steer_lambda_min": 0.3,
+        "correct_threshold": 0.25,
+    },
+}
+
+
+@pytest.mark.parametrize("name", LEAVING)
+def test_the_share_that_methods_leave_is_that_of_the_gradient(make_trainer, name):
+    """The gradients of two trainings on the same completions, with the methods and without."""
+    arguments = {"rollout_func": written, "reward_funcs": ones}
+    sizes = [
+        size_of_gradient(make_trainer(SteerGRPOTrainer, trainer_arguments=arguments, **ONE_STEP | settings))
+        for settings in ({"advantage_shaping": "none"}, LEAVING[name])
+    ]
+    trainer = make_trainer(SteerGRPOTrainer, trainer_arguments=arguments, **ONE_STEP | LEAVING[name])
+    numbers = trainer.dry_run().numbers
+    shares = {key: value for key, value in numbers.items() if key.startswith(LEFT)}
+    assert {key.removeprefix(LEFT) for key in shares} == set(trainer.shaping.shapers)
+    assert sizes[1] > 0
+    assert np.prod(list(shares.values())) == pytest.approx(sizes[1] / sizes[0], rel=1e-4)
+
+
+def test_rows_that_a_broken_reward_explains_are_bad_too(look):
+    result = look(BROKEN["one_reward with all wrong"])
+    marks = {row.name: (row.mark, row.remedy) for row in result.rows}
+    assert marks["groups"] == marks["methods"] == ("bad", "") and marks["reward"][1]
+    assert any(example.startswith("reward 0") for example in result.examples)
+
+
+def test_a_remedy_that_the_run_has_already_is_not_advised(look):
+    settings = {"class": SteerGRPOTrainer, "reward": one_group_differs, "num_generations": 2}
+    settings |= {"per_device_train_batch_size": 24, "advantage_shaping": "none"}
+    for resampling in ({}, {"dynamic_sampling": "resample", "dynamic_sampling_max_attempts": 2}):
+        result = look(settings | resampling)
+        (row,) = [row for row in result.rows if row.name == "groups"]
+        assert row.rules == ("dead_groups",) and ("dynamic_sampling" in row.remedy) == (not resampling)

@@ -29,12 +29,14 @@ from steer_trl.trainer.dry_run.names import (
     EMPTY,
     HOLD_ROLLOUTS,
     LEARNING,
+    LEFT,
     LENGTH,
     MEMORY,
     TEMPLATE,
     UNFINISHED,
     WITHOUT_JUDGE,
 )
+from steer_trl.trainer.dry_run.shares import Shares
 from steer_trl.trainer.dry_run.template import measure_template
 from steer_trl.trainer.forward.cost import Cost
 from steer_trl.trainer.forward.layout import find_parts, has_holes
@@ -71,6 +73,7 @@ class Reading:
         self._began = time.perf_counter()
         # Another class of trainer does not measure itself whether the sampling policy is the scored one.
         self._passes: FirstStep | None = None
+        self._shares = Shares(twin.shaping.shapers if "shaping" in vars(twin) else {})
         self._texts: list[str] = []
         self._thoughts: list[bool] = []
         self._is_cut: list[bool] = []
@@ -169,6 +172,8 @@ class Reading:
             self.numbers[key_names.GRAD_NORM] = self.grad_norm
         if "shaping" in vars(twin):
             self.numbers |= twin.shaping.facts
+            shares = self._shares.take(twin.accelerator)
+            self.numbers |= {f"{LEFT}{name}": share for name, share in shares.items()}
             # A method that acts on tokens that have moved since their rollout does nothing in the first step.
             if any(shaper.surrogate for shaper in twin.shaping.shapers.values()):
                 self.unjudged.add("idle")
@@ -275,6 +280,7 @@ class Reading:
             "cut": self._is_cut,
             "no answer": is_unread,
         }
+        kinds = self._find_equal_rewards(np.any(list(kinds.values()), axis=0)) | kinds
         places = {kind: np.flatnonzero(flags).tolist() for kind, flags in kinds.items()}
         chosen: dict[int, str] = {}
         # The first completion of each kind, then the second of each kind.
@@ -283,6 +289,13 @@ class Reading:
                 if turn < len(of_kind):
                     chosen.setdefault(of_kind[turn], kind)
         return [f"{kind}: {_shorten(texts[place])}" for place, kind in list(chosen.items())[:EXAMPLES]]
+
+    def _find_equal_rewards(self, is_chosen: Any) -> dict[str, list[bool]]:
+        """Return a kind of completions if all have the same reward: those that are of no other kind."""
+        total = total_reward(self._twin, self.rewards)
+        if len(total) != len(self._texts) or total.isnan().any() or total.max() > total.min():
+            return {}
+        return {f"reward {total[0].item():.4g}": [not chosen for chosen in is_chosen]}
 
 
 def _shorten(text: str) -> str:

@@ -21,6 +21,7 @@ from steer_trl.trainer.dry_run.names import (
     WITHOUT_JUDGE,
 )
 
+RESAMPLES = "dynamic_sampling/attempts"
 OK = "ok"
 LOOK = "look"
 BAD = "bad"
@@ -136,6 +137,26 @@ ROWS: dict[str, tuple[str, ...]] = {
 }
 """The rules that give each row of the table its mark."""
 
+FOLLOWS = {"groups": {"one_reward"}, "methods": {"one_reward", "no_advantage"}}
+"""Rules of earlier rows that explain what a row shows. The row is then bad without a remedy of its own."""
+
+OF_FIRST_ROLLOUT = {
+    "one_reward": "all completions have the same reward ({reward:.4g}), so there is nothing to learn from. If it is "
+    "the highest one, take harder problems. If not, the problems are too hard, or the prompt does not ask for the "
+    "format, or the reward cannot find the answer: call it on an answer that you write yourself.",
+}
+"""Texts in place of those of alarms that look back at earlier steps."""
+
+WITH_RESAMPLING = {
+    "dead_groups": "in {value:.0%} of the groups all completions have the same reward, so most of what is generated "
+    "is thrown away. Take harder or easier problems, or raise num_generations. Check whether the reward distinguishes "
+    "answers at all.",
+    "without_judge": "in {value:.0%} of the groups with a signal, all completions are equally correct and differ in "
+    "format or length only. Set correct_reward to the function that judges correctness, take problems that are solved "
+    "sometimes, or lower the other functions in reward_weights.",
+}
+"""Texts in place of those that advise dynamic sampling, for a run that has it."""
+
 BY_NAME: Mapping[str, Rule] = {rule.name: rule for rule in (*RULES, *DRY_RULES)}
 
 
@@ -170,5 +191,6 @@ def judge(rule: Rule, numbers: Numbers) -> Verdict:
         return Verdict(OK)
     if not rule.holds(value):
         return Verdict(LOOK, rule.name, rule.title)
-    text = rule.text.format(**reading, **rule.find_words(numbers))
+    texts = OF_FIRST_ROLLOUT | (WITH_RESAMPLING if RESAMPLES in numbers else {})
+    text = texts.get(rule.name, rule.text).format(**reading, **rule.find_words(numbers))
     return Verdict(BAD, rule.name, rule.title, text[0].upper() + text[1:])

@@ -12,9 +12,11 @@ import torch
 from tqdm import tqdm
 
 from steer_trl.monitoring import key_names
-from steer_trl.trainer.dry_run.names import EMPTY, LEARNING, TEMPLATE, UNFINISHED
+from steer_trl.shaping import Shaper
+from steer_trl.shaping.base import BATCH_HOOKS, ROLLOUT_HOOKS
+from steer_trl.trainer.dry_run.names import EMPTY, LEARNING, LEFT, TEMPLATE, UNFINISHED
 from steer_trl.trainer.dry_run.reading import Reading
-from steer_trl.trainer.dry_run.rules import BAD, OK, judge_row
+from steer_trl.trainer.dry_run.rules import BAD, FOLLOWS, OK, judge_row
 
 INDENT = 16
 """The columns of a mark and of a row's name."""
@@ -28,7 +30,7 @@ class Row:
         mark (`str`): `"ok"`, `"look"` or `"bad"`.
         name (`str`): what the row is about.
         text (`str`): the numbers.
-        rules (`tuple`): the names of the rules that are not ok, the bad ones first.
+        rules (`tuple`): the names of the rules that give this mark.
         remedy (`str`): what is wrong and what to change; empty if the mark is ok.
     """
 
@@ -46,7 +48,8 @@ class DryRun:
     Attributes:
         rows (`list`): the rows of the table, at most 15.
         numbers (`dict`): all numbers, under the keys of the log where the log has them.
-        examples (`list`): up to three completions that are empty, cut, unfinished or without an answer.
+        examples (`list`): up to three completions that are empty, cut, unfinished or without an answer, or any if all
+            have the same reward.
     """
 
     rows: list[Row]
@@ -70,7 +73,7 @@ class DryRun:
             lines += _wrap(f"{row.mark:4}  {row.name:10}" + row.text, columns)
             lines += _wrap(" " * INDENT + f"-> {row.remedy}", columns) if row.remedy else []
         if self.examples:
-            lines.append("Completions that do not end, or have no answer that a reward reads:")
+            lines.append("Completions to read:")
             lines += [f"      {example}"[:columns] for example in self.examples]
         return "\n".join(lines)
 
@@ -84,27 +87,37 @@ def _wrap(line: str, columns: int) -> list[str]:
 
 def make_result(twin: Any, reading: Reading) -> DryRun:
     """Return the table of what was read of a `twin`."""
-    rows = []
+    rows: list[Row] = []
     for name, describe in DESCRIPTIONS.items():
         text = describe(twin, reading)
         if text is None:
             continue
+        broken = {rule for row in rows if row.mark == BAD for rule in row.rules}
+        if broken & FOLLOWS.get(name, set()):
+            rows.append(Row(BAD, name, text, (), ""))
+            continue
         verdicts = judge_row(name, reading.numbers, reading.unjudged)
-        remedies = [verdict.text or f"{verdict.title}?" for verdict in verdicts]
         mark = verdicts[0].mark if verdicts else OK
-        rows.append(Row(mark, name, text, tuple(verdict.rule for verdict in verdicts), " ".join(remedies)))
+        found = [verdict for verdict in verdicts if verdict.mark == mark]
+        remedy = " ".join(verdict.text or f"{verdict.title}?" for verdict in found)
+        rows.append(Row(mark, name, text, tuple(verdict.rule for verdict in found), remedy))
     return DryRun(rows, reading.numbers, reading.examples)
 
 
 def describe_reward(twin: Any, reading: Reading) -> str:
-    """Describe the mean of each reward function, and what counts as correct."""
+    """Describe the mean of each reward function and how often it is above the threshold, and what is correct."""
     means = reading.rewards.nanmean(dim=0).tolist()
-    parts = [f"{name} {mean:.3g}" for name, mean in zip(twin.reward_func_names, means, strict=True)]
+    scored = ~reading.rewards.isnan()
+    above = ((reading.rewards > reading.threshold) & scored).sum(dim=0) / scored.sum(dim=0)
+    parts = [
+        f"{name} {mean:.3g} ({_percent(share)} above {reading.threshold:g})"
+        for name, mean, share in zip(twin.reward_func_names, means, above.tolist(), strict=True)
+    ]
     text = ", ".join(parts)
-    if reading.correct is None:
-        return f"{text}; no function decides what is correct (correct_reward)"
-    share = reading.correct.nanmean().item()
-    return f"{text}; correct (above {reading.threshold:g}): {_percent(share)}"
+    if reading.correct is not None:
+        return f"{text}; correct {_percent(reading.correct.nanmean().item())}"
+    # Only our configuration has the field.
+    return f"{text}; correct_reward is not set" if hasattr(twin.args, "correct_reward") else text
 
 
 def describe_groups(twin: Any, reading: Reading) -> str:
@@ -112,26 +125,34 @@ def describe_groups(twin: Any, reading: Reading) -> str:
     log = reading.numbers
     groups = len(reading.rewards) // twin.num_generations
     alike = log.get(key_names.FRAC_REWARD_ZERO_STD, math.nan)
-    text = f"{_percent(1 - alike)} of {groups} have a signal"
-    attempts = log.get("dynamic_sampling/attempts")
-    if attempts is None:
+    text = f"rewards differ in {_percent(1 - alike)} of {groups}"
+    attempts = log.get("dynamic_sampling/attempts", 1)
+    if attempts == 1:
         return text
     after = 1 - log.get("dynamic_sampling/uninformative", math.nan)
-    return f"{text}; after attempt {attempts:.0f}, {_percent(after)}"
+    return f"{text}; with replacements, after {attempts:.0f} rollouts, in {_percent(after)}"
 
 
 def describe_methods(twin: Any, reading: Reading) -> str:
-    """Describe how much of the advantages the methods change and leave, and the size of the gradient."""
+    """Describe how much of the advantages each method leaves, how much all change, and the size of the gradient."""
     log = reading.numbers
     shaping = getattr(twin, "shaping", None)
-    names = ", ".join(shaping.shapers) if shaping is not None and shaping.shapers else "no method"
-    parts = [names]
+    shapers = {} if shaping is None else shaping.shapers
+    hold = None if shaping is None else shaping.hold
+    parts = [_describe_method(name, shaper, hold, log.get(f"{LEFT}{name}")) for name, shaper in shapers.items()]
     change = log.get(key_names.RELATIVE_CHANGE)
-    parts += [f"changes the advantages by {_percent(change)}"] if change is not None else []
-    left = log.get(key_names.ROLLOUT_ADVANTAGE_LEFT)
-    parts += [f"leaves {_percent(left)} of them"] if left is not None else []
-    parts += [f"gradient {reading.grad_norm:.3g}"] if reading.grad_norm is not None else []
+    parts += [f"changed by {_percent(change)} in the loss"] if change else []
+    parts = parts or ["no method of steer_trl"]
+    parts += [f"gradient norm {reading.grad_norm:.3g}"] if reading.grad_norm is not None else []
     return ", ".join(parts)
+
+
+def _describe_method(name: str, shaper: Shaper, hold: Any, left: float | None) -> str:
+    if left is not None:
+        return f"{name} leaves {_percent(left)} of the gradient"
+    if not shaper.active:
+        return f"{name} is off" if hold is None else f"{name} waits until the entropy falls"
+    return f"{name} acts on the loss" if not shaper.overrides(*ROLLOUT_HOOKS, *BATCH_HOOKS) else name
 
 
 def describe_entropy(twin: Any, reading: Reading) -> str | None:
@@ -154,7 +175,7 @@ def describe_sampler(twin: Any, reading: Reading) -> str | None:
     error = reading.numbers.get(key_names.SAMPLED_ERROR)
     if gap is None or error is None:
         return None
-    return f"surprisal minus entropy {gap:+.3f} nats, standard error {error:.3f}"
+    return f"surprisal minus entropy {gap:+.3f} nats, error {error:.3f} (0 if the sampler is the model)"
 
 
 def describe_endings(twin: Any, reading: Reading) -> str:
@@ -170,13 +191,13 @@ def describe_lengths(twin: Any, reading: Reading) -> str:
     longest = f"{twin.args.max_completion_length:,}"
     prompts = _quantiles(reading.prompt_lengths)
     completions = _quantiles(reading.completion_lengths)
-    return f"prompts {prompts}, completions {completions} of {longest} (median/95 %/max)"
+    return f"median/95 %/longest: prompts {prompts}, completions {completions} of {longest}"
 
 
 def describe_template(twin: Any, reading: Reading) -> str | None:
     """Describe how much the chat template surprises the model."""
     value = reading.numbers.get(TEMPLATE)
-    return None if value is None else f"its opening surprises {value:.2f} times as much as a uniform choice"
+    return None if value is None else f"surprise of its opening {value:.2f} (0: known, 1: like a random token)"
 
 
 def describe_values(twin: Any, reading: Reading) -> str | None:
@@ -192,10 +213,10 @@ def describe_positions(twin: Any, reading: Reading) -> str | None:
     counts = reading.positions
     if not counts:
         return None
-    text = f"{counts['trl']:.2f} a token in TRL's pass"
+    text = f"{counts['trl']:.2f} computed for a token with padding"
     if "ours" not in counts:
         return f"{text}; the padding stays"
-    return f"{text}, {counts['ours']:.2f} in ours; {_percent(counts['shared'])} share a prompt"
+    return f"{text}, {counts['ours']:.2f} with skip_padding, where {_percent(counts['shared'])} share a prompt"
 
 
 def describe_speed(twin: Any, reading: Reading) -> str:
@@ -212,7 +233,7 @@ def describe_run(twin: Any, reading: Reading) -> str:
     seconds += twin.state.max_steps * reading.seconds["step"]
     tokens = reading.rollouts * sum(reading.completion_lengths)
     rate = reading.numbers.get(LEARNING)
-    text = f"{twin.state.max_steps:,} steps, about {tokens:,} tokens, at most {tqdm.format_interval(seconds)}"
+    text = f"{twin.state.max_steps:,} steps, {tokens:,} tokens to generate, at most {tqdm.format_interval(seconds)}"
     return text if rate is None or rate >= 1 else f"{text}; rate up to {_percent(rate)}"
 
 
