@@ -18,7 +18,7 @@ from steer_trl.options.base import add_help, settings_of, single_complaints
 from steer_trl.options.former_names import former_complaints, take_former_values
 from steer_trl.options.methods import MethodSettings
 from steer_trl.options.run import RunOptions, SamplingOptions
-from steer_trl.options.trl import entropy_target_complaints
+from steer_trl.options.trl import entropy_target_complaints, reward_weight_complaints
 from steer_trl.shaping import Reads, Shaper, find_shaper, options
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
 from steer_trl.support.redact import allow_texts, select_public
@@ -210,7 +210,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
     # Invalid combinations.
 
     def _combination_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
-        complaints = entropy_target_complaints(self)
+        complaints = entropy_target_complaints(self) + reward_weight_complaints(self)
         for name, method in methods.items():
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
             complaints += need_complaints(name, method, self)

@@ -1,8 +1,9 @@
-"""Properties of TRL's losses, ranges of TRL's numeric settings, and a complaint about TRL's `entropy_target`.
+"""Properties of TRL's losses, ranges of TRL's numeric settings, and complaints about other settings of TRL.
 
 A loss that a later version of TRL adds is not listed here, so it is never refused.
 """
 
+import math
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -52,4 +53,15 @@ def entropy_target_complaints(args: Any) -> list[str]:
         f"entropy_target={args.entropy_target!r} has no effect without use_adaptive_entropy=True, which adjusts TRL's "
         "entropy bonus. To hold the entropy with a method of this package, set hold_entropy, for instance "
         "hold_entropy=0.65 for 65 % of its initial value."
+    ]
+
+
+def reward_weight_complaints(args: Any) -> list[str]:
+    """Return a complaint about weights that are not finite: every reward becomes infinite, or is left out as NaN."""
+    odd = [weight for weight in args.reward_weights or () if isinstance(weight, float) and not math.isfinite(weight)]
+    if not odd:
+        return []
+    return [
+        f"reward_weights must be finite, got {args.reward_weights!r}: nothing would be learned, because TRL computes "
+        "each advantage from the weighted sum of rewards. Set 0 to leave a function out."
     ]

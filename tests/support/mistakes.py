@@ -34,6 +34,8 @@ REFUSED = [
     of("support.mistakes.Misspelt"),
     {"shaping_options": {"alpha": 1}},
     {"max_generated_tokens": 1.5},
+    {"reward_weights": [1.0, float("inf")]},
+    {"reward_weights": [float("nan")]},
     of("support.mistakes.Halved", shaping_options="{a"),
     of("clip_cov", importance_sampling_level="sequence"),
     of("fork_tokens", importance_sampling_level="sequence"),
