@@ -1,6 +1,6 @@
 """`steer-trl demo`: trains a small model twice, with plain GRPO and with `hold_entropy`, and compares the results.
 
-It takes five to seven minutes on two cores and needs no GPU or download. The same command continues an interrupted demo.
+It takes five to seven minutes on two cores, without a GPU or a download. The same command continues it.
 """
 
 from pathlib import Path
