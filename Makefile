@@ -22,7 +22,7 @@ NEWEST_RUN := $(subst $(VENV)/,$(NEWEST)/,$(RUN))
 VLLM := .venv-vllm
 VLLM_RUN := PATH="$(CURDIR)/$(VLLM)/bin:$$PATH" TORCH_EXTENSIONS_DIR="$(CURDIR)/$(VLLM)/torch_extensions" OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
-.PHONY: help install quickstart evidence compare test test-all test-newest test-settings test-trl test-distributed test-vllm notebooks lint format docs settings metrics messages browser slurm benchmark clean
+.PHONY: help install quickstart evidence compare gpu test test-all test-newest test-settings test-trl test-distributed test-vllm notebooks lint format docs settings metrics messages browser slurm benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -85,6 +85,10 @@ evidence: install ## make the missing runs of the third protocol; resumable, man
 
 compare: install ## train the same small model with every method and print one table, in twenty minutes
 	$(RUN) -m experiments.compare_methods --output_dir runs/compare
+
+# Not offline, because the model and the data are downloaded.
+gpu: $(VLLM)/.installed ## on one GPU of 24 GB or more, train a published model with three settings, and print a table; resumable, hours
+	PATH="$(CURDIR)/$(VLLM)/bin:$$PATH" $(VLLM)/bin/python -m experiments.gpu $(GPU_FLAGS)
 
 test: install lint ## check the code and run the tests
 	$(RUN) -m pytest $(QUICK)
