@@ -19,8 +19,8 @@ returned log-probabilities and entropies, the shaped advantages are written into
 second forward pass or for a copy of TRL's code. The original inputs stay unchanged, because TRL passes the same
 dictionary again when it trains on a rollout more than once.
 
-A subclass may override each of these methods. So whatever TRL calls is read where TRL calls it, with everything that
-subclasses make of it (`trl.intercept`): completions, rewards, rollouts and forward passes.
+A subclass may override each of these methods. Completions, rewards, rollouts and forward passes are therefore recorded
+around TRL's own call (`trl.intercept`), so that they include what a subclass changes.
 """
 
 from collections.abc import Callable
