@@ -74,6 +74,7 @@ def made(tmp_path_factory):
     return folder, output
 
 
+@pytest.mark.evidence
 def test_a_killed_run_goes_on(made):
     folder, _ = made
     (record,) = [run for run in json.loads((folder / results.FILE).read_text())["runs"] if run["arm"] == "held"]
@@ -85,6 +86,7 @@ def test_a_killed_run_goes_on(made):
     assert steps == list(range(1, len(steps) + 1))
 
 
+@pytest.mark.evidence
 def test_the_file_has_nothing_private(made):
     folder, _ = made
     text = (folder / results.FILE).read_text()
@@ -121,6 +123,7 @@ def by_hand(run):
     ]
 
 
+@pytest.mark.evidence
 def test_the_table_is_that_of_the_file(made):
     folder, output = made
     file = json.loads((folder / results.FILE).read_text())
