@@ -83,10 +83,12 @@ def test_a_second_demonstration_in_a_folder_is_refused(tmp_path):
 
 
 PARENT = """
-import sys
+import signal, sys
 from pathlib import Path
 from steer_trl.demo.runs import PYTHON, start
 
+# Tests that are started with nohup would ignore it.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 process = start(Path(sys.argv[1]), "grpo", [[*PYTHON, "at_work"]])
 print(process.pid, flush=True)
 process.wait()
