@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 
 import torch
+import yaml
 from datasets import Dataset
 from transformers import AutoModelForCausalLM
 from trl import SFTConfig, SFTTrainer
@@ -51,14 +52,23 @@ def supervised_start(output_dir: str | Path, steps: int, seed: int = 0, logging_
 
 def main() -> None:
     """Read the command line, train the model, and save it."""
-    parser = argparse.ArgumentParser("steer_trl.demo.start_model", allow_abbrev=False, description=__doc__)
-    parser.add_argument("--output_dir", required=True, help="folder that the model is saved in")
+    files = argparse.ArgumentParser(add_help=False)
+    files.add_argument("--config", type=Path, help="YAML file with values of these arguments")
+    config = files.parse_known_args()[0].config
+    defaults = yaml.safe_load(config.read_text()) if config else {}
+    parser = argparse.ArgumentParser(
+        "steer_trl.demo.start_model", allow_abbrev=False, description=__doc__, parents=[files]
+    )
+    parser.add_argument(
+        "--output_dir", required="output_dir" not in defaults, help="folder that the model is saved in"
+    )
     parser.add_argument(
         "--steps", type=int, default=START_STEPS, help=f"optimizer steps of {BATCH_SIZE} solved examples"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the first weights, the training and its examples")
     parser.add_argument("--logging_steps", type=int, default=10, help="optimizer steps between two lines of the log")
     parser.add_argument("--half_precision", action="store_true", help="save in float16, which halves the file")
+    parser.set_defaults(**defaults)
     args = parser.parse_args()
     supervised_start(args.output_dir, args.steps, args.seed, args.logging_steps)
     if args.half_precision:

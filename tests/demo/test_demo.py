@@ -29,7 +29,7 @@ from steer_trl.evaluation.comparison import Difference, compare_values
 from steer_trl.monitoring import run_files
 from steer_trl.support.exceptions import CannotContinueError
 
-SMALL = ("--tokens", "9000", "--problems", "8")
+SMALL = ("--tokens", "20000", "--problems", "8")
 # Of the shipped weights, which are those of `experiments/starts/73.safetensors` in half precision.
 OF_START = "fab4f7fe54011922414060104177222397c49667f48d342bbc918da621416508"
 
@@ -45,7 +45,7 @@ def test_both_runs_start_and_spend_alike(demo):
     logs = Result(demo[0] / "out").logs
     totals = {name: [value for _, value in series(log, "generated_tokens")] for name, log in logs.items()}
     assert totals.keys() == {"grpo", "held"}
-    assert all(total[-1] >= 9000 > max(total[:-1], default=0) for total in totals.values())
+    assert all(total[-1] >= 20000 > max(total[:-1], default=0) for total in totals.values())
     assert series(logs["grpo"], "entropy")[0] == series(logs["held"], "entropy")[0]
 
 
