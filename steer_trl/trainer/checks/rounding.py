@@ -22,6 +22,8 @@ OF_TRL = 1e-4
 """TRL adds this to the standard deviation of a group."""
 NEGLIGIBLE = 0.05
 """Advantages up to this size are not reported."""
+EVERY = 8
+"""The first of so many rollouts is read, because reading waits for the device."""
 
 
 class RoundedRewards:
@@ -30,6 +32,7 @@ class RoundedRewards:
     def __init__(self, trainer: GRPOTrainer) -> None:
         self._trainer = trainer
         self._is_done = False
+        self._rollouts = 0
 
     def read(self, rewards_per_function: Tensor) -> None:
         """Warn if a group of the rollout has such advantages.
@@ -37,7 +40,11 @@ class RoundedRewards:
         `rewards_per_function` `[N, functions]` are those of all ranks.
         """
         trainer = self._trainer
-        if self._is_done or trainer.args.scale_rewards != "group" or not len(rewards_per_function):
+        is_read = self._rollouts % EVERY == 0
+        self._rollouts += 1
+        # A subclass may have other rewards.
+        is_of_groups = rewards_per_function.dim() == 2 and len(rewards_per_function) % trainer.num_generations == 0
+        if not is_read or self._is_done or trainer.args.scale_rewards != "group" or not is_of_groups:
             return
         is_summed = trainer.args.multi_objective_aggregation == "sum_then_normalize"
         columns = [total_reward(trainer, rewards_per_function)] if is_summed else rewards_per_function.unbind(1)

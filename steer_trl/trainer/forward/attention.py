@@ -22,7 +22,7 @@ LAYOUT = "packed_layout"
 AttentionFunction = Callable[..., tuple[Tensor, Tensor | None]]
 
 READ_ELSEWHERE = {
-    *("position_ids", "cache_position", "past_key_values", "use_cache", "return_dict", "is_causal"),
+    *("position_ids", "cache_position", "cache", "past_key_values", "use_cache", "return_dict", "is_causal"),
     *("output_attentions", "output_hidden_states", "output_router_logits", "position_embeddings"),
 }
 """Arguments that reach the attention of some models and do not change its result."""

@@ -20,7 +20,7 @@ from transformers import GenerationConfig
 from transformers.generation import LogitsProcessorList, StoppingCriteriaList
 
 from steer_trl.trainer.generation.cache import repeat_rows
-from steer_trl.trainer.generation.limits import check_arguments
+from steer_trl.trainer.generation.limits import check_arguments, find_cache
 
 LEAST_UNFINISHED = 0.85
 """If a smaller share of the batch is unfinished, the others leave it. They do not leave one by one, because the cache
@@ -45,7 +45,7 @@ def decode(
     `generate`.
     """
     check_arguments(model, input_ids, logits_processor, stopping_criteria, generation_config, inputs)
-    cache = inputs["past_key_values"]
+    cache = find_cache(inputs)
     pad = generation_config.pad_token_id
     num_rows = len(input_ids)
     # The completions in the batch, by their rows in the result.
@@ -82,6 +82,7 @@ def decode(
                 has_ended = has_ended[unfinished]
                 written = written[unfinished]
                 inputs = select_rows(inputs, unfinished)
+                select_rows_of_processors(logits_processor, unfinished)
                 cache.batch_select_indices(unfinished)
 
             passed = model.prepare_inputs_for_generation(written, next_sequence_length=1, **inputs)
@@ -89,16 +90,18 @@ def decode(
             logits = outputs.logits[:, -1]
 
 
-def find_prompts(model: nn.Module, input_ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+def find_prompts(model: nn.Module, input_ids: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return the first row of each prompt `[P]`, and the number of each row's prompt, from 0 to P - 1, `[B]`.
 
-    The rows of a group follow each other. With dropout each row has a prompt of its own, because the completions of a
-    group must not have the same units dropped.
+    `mask` is `None` if no row has padding. The rows of a group follow each other. With dropout each row has a prompt
+    of its own, because the completions of a group must not have the same units dropped.
     """
     num_rows = len(input_ids)
     is_first = torch.ones(num_rows, dtype=torch.bool, device=input_ids.device)
     if not has_dropout(model):
-        is_first[1:] = ((input_ids[1:] != input_ids[:-1]) | (mask[1:] != mask[:-1])).any(1)
+        is_first[1:] = (input_ids[1:] != input_ids[:-1]).any(1)
+        if mask is not None:
+            is_first[1:] |= (mask[1:] != mask[:-1]).any(1)
     return is_first.nonzero()[:, 0], is_first.cumsum(0) - 1
 
 
@@ -115,6 +118,17 @@ def has_dropout(model: Any) -> bool:
 def select_rows(inputs: dict[str, Any], rows: Tensor) -> dict[str, Any]:
     """Return the model's inputs for these `rows` of the batch. The cache stays as it is."""
     return {name: x[rows] if isinstance(x, Tensor) else x for name, x in inputs.items()}
+
+
+def select_rows_of_processors(processors: LogitsProcessorList, rows: Tensor) -> None:
+    """Keep only these `rows` of the batch in the processors.
+
+    Since Transformers 5.24, the repetition penalty stores the padding of each row.
+    """
+    for processor in processors:
+        padding = getattr(processor, "prompt_ignore_length", None)
+        if isinstance(padding, Tensor):
+            processor.prompt_ignore_length = padding[rows.to(padding.device)]
 
 
 def draw(probabilities: Tensor, rows: Tensor, num_rows: int) -> Tensor:

@@ -55,7 +55,10 @@ CRITERIA = {MaxLengthCriteria, EosTokenCriteria, MaxTimeCriteria}
 
 MODES = {GenerationMode.SAMPLE, GenerationMode.GREEDY_SEARCH}
 
-INPUTS = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep"}
+CACHE_NAMES = ("cache", "past_key_values")
+"""The model's input that holds the cache, since Transformers 5.24 and before."""
+
+INPUTS = {"attention_mask", "position_ids", *CACHE_NAMES, "use_cache", "logits_to_keep"}
 
 
 class NotServedError(Exception):
@@ -86,15 +89,20 @@ def check_arguments(
         reason = "there is no largest length or no padding token"
     elif others:
         reason = f"the model's inputs include {', '.join(others)}"
-    elif "attention_mask" not in tensors or any(x.shape != input_ids.shape for x in tensors.values()):
+    elif "attention_mask" not in inputs or any(x.shape != input_ids.shape for x in tensors.values()):
         reason = "the model's mask or positions are not those of plain text"
     elif _rotates_by_length(model):
         reason = "the model's positions depend on the longest row of a batch"
-    elif not can_grow(inputs.get("past_key_values")):
+    elif not can_grow(find_cache(inputs)):
         reason = "the model's cache has more than keys and values, or cache_implementation or use_cache is set"
     else:
         return
     raise NotServedError(reason)
+
+
+def find_cache(inputs: dict[str, Any]) -> Any:
+    """Return the cache among the model's `inputs`, or `None` if there is none."""
+    return next((inputs[name] for name in CACHE_NAMES if name in inputs), None)
 
 
 def _rotates_by_length(model: PreTrainedModel) -> bool:
