@@ -96,8 +96,8 @@ test: install lint ## check the code and run the tests
 test-all: install ## run all tests except those with vLLM, in one queue
 	$(RUN) -m pytest $(WORKERS) --durations=30
 
-test-evidence: install ## compute the published pages of experiments again from their runs, with a second script
-	$(RUN) -m pytest -m evidence tests/test_experiments.py
+test-evidence: install ## compute the published pages of experiments again with a second script, and run make gpu in small
+	$(RUN) -m pytest -m evidence tests/test_experiments.py tests/test_gpu_runs.py
 
 test-newest: $(NEWEST)/.installed ## run the tests of `make test` with the newest Transformers that setup.cfg allows
 	$(NEWEST_RUN) -m pytest $(QUICK)

@@ -70,8 +70,10 @@ except ImportError:
 
 COMPLETIONS, VOCABULARY, STEPS, GROUP = 128, 2048, 2, 8
 SIZES = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3, "vocab_size": VOCABULARY}
-LENGTHS = {"short": (30, 512), "chat": (256, 512), "4:1": (1024, 256), "1:1": (256, 256), "1:8": (64, 512)}
-LENGTHS["script"] = (128, 256)
+LENGTHS = {
+    **{"short": (30, 512), "chat": (256, 512), "script": (128, 256)},
+    **{"4:1": (1024, 256), "1:1": (256, 256), "1:8": (64, 512)},
+}
 """The lengths of prompts and of the longest completion, by the kind of the prompts. Prompts that are short, as in a
 chat or as in a script for mathematics, differ in length.
 """

@@ -91,7 +91,7 @@ def test_the_file_has_nothing_private(made):
     folder, _ = made
     text = (folder / results.FILE).read_text()
     private = [str(folder), str(ROOT), os.path.expanduser("~"), socket.gethostname(), "someplace", *SECRET.values()]
-    # The user of a container has the name of a common word.
+    # In a container the user is often called root, a word that may stand anywhere.
     private += [getpass.getuser()] if getpass.getuser() != "root" else []
     assert [word for word in private if word in text] == []
     strings = re.findall(r'"([^"]*)"', text)

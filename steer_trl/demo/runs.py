@@ -40,7 +40,7 @@ LOCK = "demo.lock"
 # Seconds between two readings of the logs.
 SECONDS = 1.0
 SLOW = 1200.0
-"""A training that takes longer than this many seconds is slow, and the user can make it shorter."""
+"""The user is warned of a training that takes longer, in seconds."""
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "PYTHONUNBUFFERED": "1",

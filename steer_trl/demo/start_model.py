@@ -3,20 +3,34 @@
 python -m steer_trl.demo.start_model --output_dir runs/start
 """
 
-import argparse
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-import yaml
 from datasets import Dataset
 from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
+from trl import SFTConfig, SFTTrainer, TrlParser
 
 from steer_trl.demo.puzzle import CHARACTERS, START_STEPS, solved_examples
 from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.monitoring.run_log import RunLog, describe_run
 
 BATCH_SIZE = 64
+
+
+@dataclass
+class StartArguments:
+    """The arguments of the supervised training. Reinforcement learning starts from the trained model."""
+
+    output_dir: str = field(metadata={"help": "Folder that the model is saved in."})
+    steps: int = field(default=START_STEPS, metadata={"help": f"Optimizer steps of {BATCH_SIZE} solved examples."})
+    seed: int = field(
+        default=0, metadata={"help": "Seed of the first weights, of the training and of its examples, which differ."}
+    )
+    logging_steps: int = field(default=10, metadata={"help": "Optimizer steps between two lines of the log."})
+    half_precision: bool = field(
+        default=False, metadata={"help": "Whether to save the model in float16, which halves its file."}
+    )
 
 
 def supervised_start(output_dir: str | Path, steps: int, seed: int = 0, logging_steps: int = 10) -> None:
@@ -52,24 +66,8 @@ def supervised_start(output_dir: str | Path, steps: int, seed: int = 0, logging_
 
 def main() -> None:
     """Read the command line, train the model, and save it."""
-    files = argparse.ArgumentParser(add_help=False)
-    files.add_argument("--config", type=Path, help="YAML file with values of these arguments")
-    config = files.parse_known_args()[0].config
-    defaults = yaml.safe_load(config.read_text()) if config else {}
-    parser = argparse.ArgumentParser(
-        "steer_trl.demo.start_model", allow_abbrev=False, description=__doc__, parents=[files]
-    )
-    parser.add_argument(
-        "--output_dir", required="output_dir" not in defaults, help="folder that the model is saved in"
-    )
-    parser.add_argument(
-        "--steps", type=int, default=START_STEPS, help=f"optimizer steps of {BATCH_SIZE} solved examples"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the first weights, the training and its examples")
-    parser.add_argument("--logging_steps", type=int, default=10, help="optimizer steps between two lines of the log")
-    parser.add_argument("--half_precision", action="store_true", help="save in float16, which halves the file")
-    parser.set_defaults(**defaults)
-    args = parser.parse_args()
+    # Transformers annotates dataclasses as a type of its own.
+    (args,) = TrlParser((StartArguments,)).parse_args_and_config()  # type: ignore[arg-type]
     supervised_start(args.output_dir, args.steps, args.seed, args.logging_steps)
     if args.half_precision:
         model = AutoModelForCausalLM.from_pretrained(args.output_dir, dtype=torch.float16)

@@ -44,4 +44,5 @@ OUT_OF_REACH = "hold_entropy/out_of_reach"
 
 UNANSWERED = "math_reward/unanswered"
 GENERATED_TOKENS = "generated_tokens"
+ATTEMPTS = "dynamic_sampling/attempts"
 TOKENS_PER_TRAINED_TOKEN = "dynamic_sampling/tokens_per_trained_token"

@@ -1,6 +1,6 @@
 """Finds settings that no method reads, and methods that conflict with TRL's settings or with each other."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from steer_trl.options.base import ShapingConfig, find_changes, find_defaults, idle_complaints
 from steer_trl.options.needs import OWN_BONUS, OWN_KL, OWN_LOSS, Need, find_unmet
@@ -61,6 +61,19 @@ def need_complaints(name: str, method: type[Shaper], args: ShapingConfig) -> lis
     return find_unmet(repr(name), needs, args)
 
 
+ONE_AT_MOST: list[tuple[Callable[[type[Shaper]], bool], str]] = [
+    (lambda method: method.overrides("advantages"), "each replaces the advantages"),
+    (lambda method: method.overrides("rollout_bonus", "bonus"), "sums depend on who comes first"),
+    (lambda method: method.overrides("entropy_coef"), "each sets the one coefficient of TRL's entropy bonus"),
+    (
+        lambda method: method.overrides("kl_coef") or method.replaces_kl,
+        "each sets the coefficient of TRL's KL penalty, or takes its place",
+    ),
+    (lambda method: "draws" in method.reads, "they would draw the same tokens"),
+]
+"""Kinds of methods of which a run can have one, and why not two."""
+
+
 def combination_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
     """Return complaints about methods that override no hook or cannot be combined."""
     complaints = [
@@ -74,18 +87,10 @@ def combination_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
             f"advantage_shaping={args.advantage_shaping!r} applies a method twice, which is not the paper's. Name it "
             "once."
         )
-    for hooks, why in [
-        (("advantages",), "each replaces the advantages"),
-        (("rollout_bonus", "bonus"), "sums depend on who comes first"),
-        (("entropy_coef",), "each sets the one coefficient of TRL's entropy bonus"),
-        (("kl_coef",), "each sets the coefficient of TRL's KL penalty, or takes its place"),
-    ]:
-        names = [n for n, m in methods.items() if m.overrides(*hooks) or (hooks == ("kl_coef",) and m.replaces_kl)]
+    for is_meant, why in ONE_AT_MOST:
+        names = [name for name, method in methods.items() if is_meant(method)]
         if len(names) > 1:
             complaints.append(_refusal(names, why))
-    random = [name for name, method in methods.items() if "draws" in method.reads]
-    if len(random) > 1:
-        complaints.append(_refusal(random, "they would draw the same tokens"))
     for name, method in methods.items():
         others = [n for n, m in methods.items() if n != name and m.overrides(*BATCH_HOOKS)]
         if method.surrogate and others:

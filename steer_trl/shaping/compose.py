@@ -116,15 +116,9 @@ def _add_bonus(shaper: Shaper, batch: TokenBatch, measure: Any) -> TokenBatch:
 
 def find_kl_coef(shapers: Shapers) -> float | None:
     """Return the coefficient of TRL's KL penalty if a method sets it, otherwise `None`."""
-    for shaper in shapers.values():
-        if shaper.overrides("kl_coef"):
-            return shaper.kl_coef()
-    return None
+    return next((shaper.kl_coef() for shaper in shapers.values() if shaper.overrides("kl_coef")), None)
 
 
 def find_entropy_coef(shapers: Shapers) -> float | None:
     """Return the coefficient of TRL's entropy bonus if a method sets it, otherwise `None`."""
-    for shaper in shapers.values():
-        if shaper.overrides("entropy_coef"):
-            return shaper.entropy_coef()
-    return None
+    return next((shaper.entropy_coef() for shaper in shapers.values() if shaper.overrides("entropy_coef")), None)

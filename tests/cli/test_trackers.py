@@ -14,7 +14,7 @@ from steer_trl.monitoring import run_files
 for package in ("trackio", "wandb"):
     pytest.importorskip(package, reason=f"{package} is not here: pip install 'steer_trl[trackers]'")
 
-STEPS = 30  # of a model that gets nothing right, which an alarm reports
+STEPS = 30  # a model that gets nothing right has raised an alarm by then
 
 
 def test_every_tracker_gets_every_step(tmp_path, monkeypatch):

@@ -291,7 +291,7 @@ class Reading:
         return [f"{kind}: {_shorten(texts[place])}" for place, kind in list(chosen.items())[:EXAMPLES]]
 
     def _find_equal_rewards(self, is_chosen: Any) -> dict[str, list[bool]]:
-        """Return a kind of completions if all have the same reward: those that are of no other kind."""
+        """If all rewards are equal, return the other completions as a kind with the reward as its name."""
         total = total_reward(self._twin, self.rewards)
         if len(total) != len(self._texts) or total.isnan().any() or total.max() > total.min():
             return {}

@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from steer_trl.monitoring import key_names
 from steer_trl.monitoring.rules import Numbers, Rule, find_holding, read_key
 from steer_trl.monitoring.watch import RULES
 from steer_trl.trainer.dry_run.names import (
@@ -21,7 +22,6 @@ from steer_trl.trainer.dry_run.names import (
     WITHOUT_JUDGE,
 )
 
-RESAMPLES = "dynamic_sampling/attempts"
 OK = "ok"
 LOOK = "look"
 BAD = "bad"
@@ -191,6 +191,6 @@ def judge(rule: Rule, numbers: Numbers) -> Verdict:
         return Verdict(OK)
     if not rule.holds(value):
         return Verdict(LOOK, rule.name, rule.title)
-    texts = OF_FIRST_ROLLOUT | (WITH_RESAMPLING if RESAMPLES in numbers else {})
+    texts = OF_FIRST_ROLLOUT | (WITH_RESAMPLING if key_names.ATTEMPTS in numbers else {})
     text = texts.get(rule.name, rule.text).format(**reading, **rule.find_words(numbers))
     return Verdict(BAD, rule.name, rule.title, text[0].upper() + text[1:])

@@ -126,7 +126,7 @@ def describe_groups(twin: Any, reading: Reading) -> str:
     groups = len(reading.rewards) // twin.num_generations
     alike = log.get(key_names.FRAC_REWARD_ZERO_STD, math.nan)
     text = f"rewards differ in {_percent(1 - alike)} of {groups}"
-    attempts = log.get("dynamic_sampling/attempts", 1)
+    attempts = log.get(key_names.ATTEMPTS, 1)
     if attempts == 1:
         return text
     after = 1 - log.get("dynamic_sampling/uninformative", math.nan)

@@ -56,7 +56,7 @@ CRITERIA = {MaxLengthCriteria, EosTokenCriteria, MaxTimeCriteria}
 MODES = {GenerationMode.SAMPLE, GenerationMode.GREEDY_SEARCH}
 
 CACHE_NAMES = ("cache", "past_key_values")
-"""The model's input that holds the cache, since Transformers 5.24 and before."""
+"""The two names of the model's input for the cache: the first since Transformers 5.24, the second before."""
 
 INPUTS = {"attention_mask", "position_ids", *CACHE_NAMES, "use_cache", "logits_to_keep"}
 
