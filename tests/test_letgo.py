@@ -79,6 +79,10 @@ def write_block(folder):
     for start, run in ((71, 1), (72, 1), (73, 1), (74, 1), (71, 2), (72, 2)):
         write(folder, "block1", start, run, SHARES)
     write(folder, "block1", 75, 1, {arm: 0.9 for arm in SHARES if arm != "STARE"})
+    for block, starts_of_block, run in (("no_resampling", (71, 72), 4), ("rivals", (71,), 6)):
+        arms = ["start", *plan.read_plan()["blocks"][block]["arms"]]
+        for start in starts_of_block:
+            write(folder, block, start, run, dict.fromkeys(arms, 0.5))
 
 
 def pilot_shares(**of_c2):
@@ -106,7 +110,7 @@ def test_the_page_is_what_another_script_computes(tmp_path):
         write(tmp_path, "pilot", start, 1, pilot_shares(**forms), "validation")
     text = page.page(chosen_plan(), tmp_path)
     wrong, equal = letgo_recomputed.check(text, tmp_path)
-    claims, values, differences, mixture = 2 * 5, 8 * 9, 4 * 6 * 6 + 6, 2
+    claims, values, differences, mixture = 2 * (5 + 3), (8 + 4 + 10) * 9, (4 * 7 - 3 + 3 * 3 - 2 + 3 * 9 - 2) * 6, 2
     logs, equal_steps, held, spread, pilot = 7 * 5, 6, 2 * 2, 7 * 6, 12 * 5
     assert wrong == [] and equal == sum((claims, values, differences, mixture, logs, equal_steps, held, spread, pilot))
     assert "{" not in text

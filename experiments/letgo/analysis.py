@@ -120,6 +120,7 @@ class Block:
         self.name = name
         jobs = block_jobs(plan, name)
         self.arms: list[str] = plan["blocks"][name]["arms"]
+        self.claims = [CLAIMS[i] for i in plan["blocks"][name].get("claims", ())]
         self.planned = sorted({(job.start, job.run) for job in jobs})
         self.units: dict[tuple[int, int], dict[str, Model]] = {}
         for start, run in self.planned:

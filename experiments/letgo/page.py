@@ -14,7 +14,7 @@ from experiments.dial.analysis import Interval, holm, over_starts
 from experiments.lab.runs import ROOT, START
 from experiments.lab.tables import markdown_table
 from experiments.letgo import analysis, published
-from experiments.letgo.analysis import CLAIMS, Block, Measure, Model, judge, solved
+from experiments.letgo.analysis import Block, Measure, Model, judge, solved
 from experiments.letgo.plan import BASELINE, NAMED, Plan, pilot_arm, read_plan, unit_name
 from experiments.letgo.rule import Pilot, Records, pass_at_temperature_one
 
@@ -52,7 +52,10 @@ def progress(plan: Plan, blocks: Sequence[Block], folder: Path) -> str:
 def registered(blocks: Sequence[Block]) -> str:
     """Return each registered sentence with its verdict, whatever it is."""
     verdicts = {
-        (block.name, claim.sentence): judge(block, NAMED, claim) for block in blocks if block.units for claim in CLAIMS
+        (block.name, claim.sentence): judge(block, NAMED, claim)
+        for block in blocks
+        if block.units
+        for claim in block.claims
     }
     if not verdicts:
         return NOT_YET
@@ -61,7 +64,8 @@ def registered(blocks: Sequence[Block]) -> str:
     for key, one in verdicts.items():
         verdict = "holds" if one.holds else "does not hold"
         rows.append([*key, cell(one.interval), verdict, f"{corrected[key]:.4f}"])
-    counts = ", ".join(f"{len(block.starts)} starts in `{block.name}`" for block in blocks if block.units)
+    judged = [block for block in blocks if block.units and block.claims]
+    counts = ", ".join(f"{len(block.starts)} starts in `{block.name}`" for block in judged)
     table = markdown_table(["block", "sentence", "points", "", "p by Holm over all rows"], rows)
     return f"{NAMED}, the named form. {counts}.\n\n{table}"
 
@@ -83,7 +87,7 @@ def differences(block: Block) -> str:
     if not block.units:
         return NOT_YET
     parts = []
-    for than in (BASELINE, "F-GRPO", "KL 0.03", START):
+    for than in [arm for arm in (BASELINE, "F-GRPO", "KL 0.03") if arm in block.arms] + [START]:
         rows = [
             [arm, *(cell(over_starts(block.difference(arm, than, measure))) for measure in COLUMNS.values())]
             for arm in block.arms
@@ -91,6 +95,11 @@ def differences(block: Block) -> str:
         ]
         parts.append(f"Less {than}:\n\n{markdown_table(['arm', *COLUMNS], rows)}")
     return "\n\n".join(parts)
+
+
+def values_and_differences(block: Block) -> str:
+    """Return what every arm solves, and each arm less the others that the protocol compares with."""
+    return f"{values(block)}\n\n{differences(block)}" if block.units else NOT_YET
 
 
 def mixture(block: Block) -> str:
@@ -252,7 +261,11 @@ def tables(plan: Plan, folder: Path) -> dict[str, str]:
         "spread": spread,
         "advised": advised,
     }
-    return found | {name: make(blocks[0]) if blocks else NOT_YET for name, make in makers.items()}
+    by_name = {block.name: block for block in blocks}
+    found |= {name: make(by_name["block1"]) if blocks else NOT_YET for name, make in makers.items()}
+    for name in ("no_resampling", "rivals"):
+        found[name] = values_and_differences(by_name[name]) if blocks else NOT_YET
+    return found
 
 
 def page(plan: Plan, folder: Path) -> str:

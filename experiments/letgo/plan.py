@@ -90,9 +90,13 @@ def block_jobs(plan: Plan, name: str) -> list[Job]:
     block, chosen = plan["blocks"][name], plan["chosen"]
     if not (chosen["rates"] and chosen["form"]):
         raise InvalidValueError(f"{name} needs `chosen` in plan.yaml. Run the pilot, whose rule fills it.")
-    units = [(start, 1) for start in block["starts"]] + [(start, 2) for start in block.get("second_runs", ())]
+    first = block.get("run", 1)
+    units = [(start, first) for start in block["starts"]]
+    units += [(start, first + 1) for start in block.get("second_runs", ())]
+    of_block = block.get("settings", {})
+    settings = {arm: _settings(plan, arm, rate_of(plan, arm), chosen["form"]) | of_block for arm in block["arms"]}
     return [
-        _job(plan, name, block["split"], arm, start, run, _settings(plan, arm, rate_of(plan, arm), chosen["form"]))
+        _job(plan, name, block["split"], arm, start, run, settings[arm])
         for start, run in units
         for arm in block["arms"]
     ]
@@ -101,6 +105,9 @@ def block_jobs(plan: Plan, name: str) -> list[Job]:
 def rate_of(plan: Plan, arm: str) -> float:
     """Return the rate of an arm in the counted blocks."""
     rates: dict[str, float] = plan["chosen"]["rates"]
+    own_rate: float | None = plan["arms"][arm].get("learning_rate")
+    if own_rate is not None:
+        return own_rate
     if arm in LIKE_BASELINE:
         return rates[BASELINE]
     return rates[NAMED] if lets_go(plan, arm) else rates[arm]

@@ -17,6 +17,12 @@ from pathlib import Path
 
 RESULTS = Path(__file__).parents[2] / "experiments/results"
 ARMS = ["GRPO", "C2 let go", "F-GRPO", "KL 0.03", "F-GRPO and C2 let go", "STEER", "STARE"]
+RIVALS = ["Differential smoothing", "Entrocraft", "JS to the start"]
+# Other blocks, the sections of their tables, and their arms.
+OTHERS = {
+    "no_resampling": ("Without dynamic sampling", ARMS[:3]),
+    "rivals": ("Rivals", ARMS[:3] + [arm + rate for arm in RIVALS for rate in ("", ", rate 2.5e-4")]),
+}
 TEMPERATURES = ["t0.25", "t0.5", "t1"]
 # Student's t, two-sided 95 %, by degrees of freedom.
 T = [12.7062, 4.30265, 3.18245, 2.77645, 2.57058, 2.44691, 2.36462, 2.30600, 2.26216]
@@ -150,33 +156,64 @@ class Check:
 def check(page, folder):
     """Return what differs from the published files, and how many cells are equal."""
     compare = Check()
-    paths = {path.name: path for path in folder.glob("block1-*.jsonl.xz")}
-    units = {tuple(map(int, re.findall(r"\d+", name)[1:3])): lines_of(path) for name, path in paths.items()}
-    units = {key: records for key, records in units.items() if set(ARMS) <= set(records)}
-    if units:
-        check_block(page, units, compare)
+    blocks = {name: units_of(folder, name, arms) for name, (_, arms) in {"block1": ("", ARMS), **OTHERS}.items()}
+    check_claims(page, blocks, compare)
+    if blocks["block1"]:
+        check_block(page, blocks["block1"], compare)
+    for name, (heading, arms) in OTHERS.items():
+        if blocks[name]:
+            tables = rows(section(page, heading))
+            check_values(tables[0], arms, blocks[name], compare)
+            check_differences(tables[1:], arms, blocks[name], compare)
     check_pilot(page, folder, compare)
     return compare.wrong, compare.equal
 
 
-def check_block(page, units, compare):
-    """Check the tables of block 1."""
+def units_of(folder, block, arms):
+    """Return the whole units of a block by start and run."""
+    paths = folder.glob(f"{block}-start*.jsonl.xz")
+    units = {tuple(map(int, re.findall(r"-(?:start|run)(\d+)", path.name))): lines_of(path) for path in paths}
+    return {key: records for key, records in units.items() if set(arms) <= set(records)}
 
-    def less(arm, than, temperature, k):
-        return by_start(units, lambda one: share(one[arm], temperature, k) - share(one[than], temperature, k))
 
+def less(units, arm, than, temperature, k):
+    """Return what an arm solves less what another does, for each start."""
+    return by_start(units, lambda one: share(one[arm], temperature, k) - share(one[than], temperature, k))
+
+
+def check_claims(page, blocks, compare):
+    """Check the registered sentences of all blocks, and Holm's correction over them."""
+    judged = [
+        (units, claim)
+        for name, claims in (("block1", CLAIMS), ("no_resampling", [CLAIMS[0], CLAIMS[1], CLAIMS[3]]))
+        for units in [blocks[name]]
+        if units
+        for claim in claims
+    ]
+    if not judged:
+        return
     (table,) = rows(section(page, "The registered sentences"))
-    against = [less("C2 let go", than, temperature, k) for than, temperature, k, _ in CLAIMS]
-    p = holm([chance([x - claim[3] for x in one]) for one, claim in zip(against, CLAIMS, strict=True)])
-    compare.names("registered", len(table), len(CLAIMS))
-    for row, numbers, claim, corrected in zip(table, against, CLAIMS, p, strict=True):
+    against = [less(units, "C2 let go", *claim[:3]) for units, claim in judged]
+    p = holm([chance([x - claim[3] for x in one]) for one, (_, claim) in zip(against, judged, strict=True)])
+    compare.names("registered", len(table), len(judged))
+    for row, numbers, (_, claim), corrected in zip(table, against, judged, p, strict=True):
         compare(row[1], row[2], bounds(numbers))
         compare(f"{row[1]}, p", row[4], [corrected])
         low = bounds(numbers)[0] - bounds(numbers)[1] if len(numbers) > 1 else -math.inf
         compare.names(row[1], row[3], "holds" if low > claim[3] else "does not hold")
 
-    (table,) = rows(section(page, "One temperature for all"))
-    compare.names("values", [row[0] for row in table], ["start", *ARMS])
+
+def check_block(page, units, compare):
+    """Check the tables of block 1."""
+    check_values(rows(section(page, "One temperature for all"))[0], ARMS, units, compare)
+    check_differences(rows(section(page, "Differences")), ARMS, units, compare)
+    check_mixture(page, units, compare)
+    check_logs(page, units, compare)
+
+
+def check_values(table, arms, units, compare):
+    """Check what each arm solves."""
+    compare.names("values", [row[0] for row in table], ["start", *arms])
     for row in table:
         for cell, (temperature, k) in zip(row[1:7], TRIES, strict=True):
             found = by_start(units, lambda one, a=row[0], t=temperature, k=k: share(one[a], t, k))
@@ -185,15 +222,16 @@ def check_block(page, units, compare):
             found = by_start(units, lambda one, a=row[0], t=temperature: distinct(one[a], t))
             compare(f"different, {row[0]}, {temperature}", cell, [average(found)])
 
-    of_differences = rows(section(page, "Differences"))
-    for than, table in zip(("GRPO", "F-GRPO", "KL 0.03", "start"), of_differences, strict=True):
-        compare.names(f"less {than}", [row[0] for row in table], [arm for arm in ARMS if arm != than])
+
+def check_differences(tables, arms, units, compare):
+    """Check each arm less GRPO, F-GRPO, the KL penalty and the start, as far as they are arms."""
+    references = [than for than in ("GRPO", "F-GRPO", "KL 0.03") if than in arms] + ["start"]
+    for than, table in zip(references, tables, strict=True):
+        compare.names(f"less {than}", [row[0] for row in table], [arm for arm in arms if arm != than])
         for row in table:
             for cell, (temperature, k) in zip(row[1:], TRIES, strict=True):
-                compare(f"{row[0]} less {than}, {temperature}, {k}", cell, bounds(less(row[0], than, temperature, k)))
-
-    check_mixture(page, units, compare)
-    check_logs(page, units, compare)
+                numbers = bounds(less(units, row[0], than, temperature, k))
+                compare(f"{row[0]} less {than}, {temperature}, {k}", cell, numbers)
 
 
 def check_mixture(page, units, compare):
