@@ -143,7 +143,7 @@ class HoldEntropy:
         regulator.load_state_dict(state)
         self.regulator = regulator
         self.shaper.strength = regulator.strength
-        if path != saved:
+        if not path.agrees_with(saved):
             logger.warning(
                 "The entropy was held at %s when the checkpoint was saved, and will be held at %s. The "
                 "entropy moves there from its present value.",

@@ -135,7 +135,7 @@ class EntropyRegulator:
         numbers = {name: read_from_state(state, name, is_finite, "a number") for name in NUMBERS}
         path = TargetPath.read(state)
         self.recent.load_state_dict(state)
-        if path == self.path:
+        if path.agrees_with(self.path):
             self.target = numbers["target"]
             self.setpoint = numbers["setpoint"]
             self.deviation = numbers["deviation"]

@@ -48,6 +48,10 @@ class TargetPath(NamedTuple):
         fallen = max(progress - self.release_start, 0.0) / (1 - self.release_start)
         return self.level + (self.final - self.level) * min(fallen, 1.0)
 
+    def agrees_with(self, other: "TargetPath") -> bool:
+        """Return whether both paths have the same target at every moment. If none falls, only the levels count."""
+        return self == other or (self.level == other.level and not self.falls and not other.falls)
+
     def describe(self) -> str:
         """Describe the path for a message."""
         falls = f", falling to {self.final:.4g} after {self.release_start:.0%} of the run" if self.falls else ""

@@ -12,6 +12,7 @@ from support import ROOT
 from support.old_regulator import EntropyRegulator as OldRegulator
 
 from steer_trl.entropy.recent import RecentEntropies
+from steer_trl.entropy.target import TargetPath
 from steer_trl.functional import EntropyRegulator
 
 SCRIPT = SimpleNamespace(**runpy.run_path(str(ROOT / "experiments/regulator.py")))
@@ -251,3 +252,28 @@ def test_invalid_entropies_and_states_change_nothing():
         with pytest.raises(ValueError, match="must be"):
             regulator.load_state_dict(wrong)
         assert regulator.state_dict() == before
+
+
+paths = st.builds(
+    lambda level, share, release_start: TargetPath(level, share * level, release_start),
+    st.sampled_from([1.0, 2.0]),
+    st.sampled_from([0.5, 1.0]),
+    st.sampled_from([0.0, 0.6, 1.0]),
+)
+
+
+@given(paths, paths)
+def test_paths_agree_if_their_targets_are_equal_at_every_moment(path, other):
+    moments = [i / 100 for i in range(101)]
+    assert path.agrees_with(other) == all(path.at(moment) == other.at(moment) for moment in moments)
+
+
+@given(st.lists(st.floats(0.1, 5), min_size=2, max_size=30), st.integers(1, 29))
+def test_a_checkpoint_is_continued_exactly_at_another_spelling_of_a_target_that_never_falls(entropies, split):
+    regulators = [EntropyRegulator(1.0, 3.0, release_start=release_start) for release_start in (0.6, 0.6, 1.0)]
+    whole, before, after = regulators
+    expected = [whole.update(entropy, i / 30) for i, entropy in enumerate(entropies)]
+    strengths = [before.update(entropy, i / 30) for i, entropy in enumerate(entropies[:split])]
+    after.load_state_dict(json.loads(json.dumps(before.state_dict())))
+    strengths += [after.update(entropy, (split + i) / 30) for i, entropy in enumerate(entropies[split:])]
+    assert strengths == expected
