@@ -32,13 +32,21 @@ from steer_trl.trainer.forward.passes import Passes
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.generation.switch import Generation
 from steer_trl.trainer.held_run import HeldRun
+from steer_trl.trainer.inputs import ForwardPass
 from steer_trl.trainer.log.step_means import StepMeans
 from steer_trl.trainer.log.terminal import show_lines
 from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.sampling.resample import Resampling
 from steer_trl.trainer.step import OptimizerStep
-from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, build_reference, forget_rollout
+from steer_trl.trainer.trl import (
+    FORWARD_ARGUMENTS,
+    TAGS,
+    EvalDataset,
+    GRPOTrainer,
+    build_reference,
+    forget_rollout,
+)
 
 
 class Shaping:
@@ -150,6 +158,13 @@ class Shaping:
         generated = self.generated.count_all(generate, *args, **kwargs)
         self.sampled.measure(generated)
         return generated
+
+    def run_pass(self, forward_pass: ForwardPass, model: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Run TRL's `forward_pass` without padding, and keep the sensitivities that its caller wants."""
+        inputs = dict(zip(FORWARD_ARGUMENTS, args, strict=False)) | kwargs
+        outputs, score = self.forward.run(forward_pass, self.passes.wants_sensitivities, model, inputs)
+        self.passes.sensitivities = score.sensitivities
+        return outputs
 
     def begin_training(self, checkpoint: str | None) -> None:
         """Start training from `checkpoint`, or from step 0 if it is `None`.
