@@ -27,6 +27,7 @@ from steer_trl.trainer.checks.updates import FrozenModelAlarm, check_trainable
 from steer_trl.trainer.contract import check_attributes
 from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.forward.decision import Padding
+from steer_trl.trainer.forward.masked_vocabulary import replace_infinite_biases
 from steer_trl.trainer.forward.ordering import Ordering
 from steer_trl.trainer.forward.passes import Passes
 from steer_trl.trainer.generated import GeneratedTokens
@@ -124,6 +125,7 @@ class Shaping:
         args = trainer.args
         check_attributes(trainer)
         check_tokenizer_of(trainer)
+        replace_infinite_biases(trainer.model)
         check_correctness_of(trainer)
         if trainer.is_world_process_zero():
             warn_about_sampling_mismatch(args, trainer.model)
@@ -172,6 +174,8 @@ class Shaping:
         A rollout that an interrupted run left unfinished is discarded.
         """
         check_trainable(self._trainer.model)
+        # The user may have changed the model since the trainer was made.
+        replace_infinite_biases(self._trainer.model)
         forget_rollout(self._trainer)
         self.checkpoints.begin_training(checkpoint)
         self.padding.begin_training()
