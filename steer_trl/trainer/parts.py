@@ -27,18 +27,27 @@ from steer_trl.trainer.checks.updates import FrozenModelAlarm, check_trainable
 from steer_trl.trainer.contract import check_attributes
 from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.forward.decision import Padding
+from steer_trl.trainer.forward.masked_vocabulary import replace_infinite_biases
 from steer_trl.trainer.forward.ordering import Ordering
 from steer_trl.trainer.forward.passes import Passes
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.generation.switch import Generation
 from steer_trl.trainer.held_run import HeldRun
+from steer_trl.trainer.inputs import ForwardPass
 from steer_trl.trainer.log.step_means import StepMeans
 from steer_trl.trainer.log.terminal import show_lines
 from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.sampling.resample import Resampling
 from steer_trl.trainer.step import OptimizerStep
-from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, build_reference, forget_rollout
+from steer_trl.trainer.trl import (
+    FORWARD_ARGUMENTS,
+    TAGS,
+    EvalDataset,
+    GRPOTrainer,
+    build_reference,
+    forget_rollout,
+)
 
 
 class Shaping:
@@ -116,6 +125,7 @@ class Shaping:
         args = trainer.args
         check_attributes(trainer)
         check_tokenizer_of(trainer)
+        replace_infinite_biases(trainer.model)
         check_correctness_of(trainer)
         if trainer.is_world_process_zero():
             warn_about_sampling_mismatch(args, trainer.model)
@@ -151,12 +161,21 @@ class Shaping:
         self.sampled.measure(generated)
         return generated
 
+    def run_pass(self, forward_pass: ForwardPass, model: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Run TRL's `forward_pass` without padding, and keep the sensitivities that its caller wants."""
+        inputs = dict(zip(FORWARD_ARGUMENTS, args, strict=False)) | kwargs
+        outputs, score = self.forward.run(forward_pass, self.passes.wants_sensitivities, model, inputs)
+        self.passes.sensitivities = score.sensitivities
+        return outputs
+
     def begin_training(self, checkpoint: str | None) -> None:
         """Start training from `checkpoint`, or from step 0 if it is `None`.
 
         A rollout that an interrupted run left unfinished is discarded.
         """
         check_trainable(self._trainer.model)
+        # The user may have changed the model since the trainer was made.
+        replace_infinite_biases(self._trainer.model)
         forget_rollout(self._trainer)
         self.checkpoints.begin_training(checkpoint)
         self.padding.begin_training()

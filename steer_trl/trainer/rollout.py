@@ -6,9 +6,10 @@ over the rollout computes the score, and the score is stored. Otherwise the scor
 method needs it to compare completions, which is possible only while groups are whole (`groups.py`), or a controller
 needs the rollout's entropy. All other methods use the forward pass of the loss (`step.py`).
 
-Completions, rewards and passes are recorded while TRL's own rollout method runs (`read_rollout`). The methods act on
-what the outermost `_generate_and_score_completions` returns (`finish`), so they get the advantages and the masks that
-a subclass sets after calling TRL's.
+Completions, rewards and passes are recorded while the rollout method below `SteerGRPOTrainer` runs (`read_rollout`). A
+subclass may run the policy there as well, so the score is that of the pass whose log-probabilities the rollout stores.
+The methods act on what the outermost `_generate_and_score_completions` returns (`finish`), so they get the advantages
+and the masks that a subclass sets after calling TRL's.
 """
 
 import logging
@@ -41,6 +42,7 @@ from steer_trl.trainer.trl import (
     find_position,
     forward,
     intercept,
+    intercept_trl,
     reference_of,
     replace_column,
 )
@@ -78,11 +80,11 @@ class RolloutShaping:
         self._rounded = RoundedRewards(trainer)
         self._passes = passes
         self._tripwire = tripwire
-        self._first_pass: Score | None = None
+        self._passes_of_policy: list[tuple[Tensor, Score]] = []
         self._advantages_of_trl: Tensor | None = None
         self._written: dict[str, list[list[int]]] = {}
         self._has_reported = False
-        self._is_generating = False
+        self._is_read = False
 
     @property
     def wants_sensitivities(self) -> bool:
@@ -97,29 +99,33 @@ class RolloutShaping:
     def begin_rollout(self) -> None:
         """Forget what was recorded of the last rollout."""
         self.rewards_per_function = torch.empty(0)
-        self._first_pass = None
+        self._passes_of_policy = []
+        self._is_read = False
         self._advantages_of_trl = None
         self._written = {}
 
     def read_rollout(self, build: Callable[..., dict[str, Any]], inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """Let TRL `build` a training rollout. Record its completions, rewards and advantages, and its first pass."""
+        """Let TRL `build` a training rollout. Record its completions, rewards and advantages, and its passes."""
+        self._is_read = True
         hooks: dict[str, Callable[..., Any]] = {"_generate": self._read_completions}
         hooks["_calculate_rewards"] = self._read_rewards
         if self._shapers:
             hooks["_get_per_token_logps_and_entropies"] = self._read_pass
-        with intercept(self._trainer, **hooks):
-            rollout = build(inputs)
+        with (
+            intercept(self._trainer, **hooks),
+            intercept_trl(self._trainer, _generate_and_score_completions=self._read_advantages),
+        ):
+            return build(inputs)
+
+    def _read_advantages(self, build: Callable[..., dict[str, Any]], *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Record the advantages that TRL's own rollout method computes."""
+        rollout = build(*args, **kwargs)
         self._advantages_of_trl = rollout["advantages"].clone()
         return rollout
 
     def _read_completions(self, generate: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Record which tokens the policy wrote, before `mask_truncated_completions` hides some of them."""
-        # A pass that is made while completions are generated is not one over the rollout.
-        self._is_generating = True
-        try:
-            generated = generate(*args, **kwargs)
-        finally:
-            self._is_generating = False
+        generated = generate(*args, **kwargs)
         _, completions, tool_masks, *_ = generated
         self._written = {"completion_mask": [[1] * len(ids) for ids in completions]}
         self._written |= {"tool_mask": tool_masks} if tool_masks is not None else {}
@@ -130,16 +136,17 @@ class RolloutShaping:
         return self.rewards_per_function
 
     def _read_pass(self, forward_pass: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Record the first pass of the policy. If TRL needs old log-probabilities, it is the pass that gives them."""
+        """Record a pass of the policy. If TRL needs old log-probabilities, it stores those of one of them."""
         model = args[0] if args else kwargs["model"]
         # A head for a reference model does not compute entropies.
-        if self._is_generating or self._first_pass is not None or model is not self._trainer.model:
+        if model is not self._trainer.model:
             return forward_pass(*args, **kwargs)
         args, kwargs = ask_entropies(args, kwargs)
         outputs, score = self._passes.read(forward_pass, self.wants_sensitivities, *args, **kwargs)
         self._tripwire.check_score(score)
         sensitivities = None if score.sensitivities is None else score.sensitivities.detach()
-        self._first_pass = Score(score.logps.detach(), score.entropies.detach(), sensitivities)
+        detached = Score(score.logps.detach(), score.entropies.detach(), sensitivities)
+        self._passes_of_policy.append((outputs[0], detached))
         return outputs
 
     # After TRL has generated a rollout.
@@ -174,9 +181,10 @@ class RolloutShaping:
 
         `reads` are those of the methods that act on the rollout.
         """
-        # Without old log-probabilities, TRL's only pass is that of the reference, which may be the policy itself.
-        score = self._first_pass if "old_per_token_logps" in rollout else None
-        self._first_pass = None
+        # Other passes are those of subclasses, or that of a reference which is the policy without its adapter.
+        stored = rollout.get("old_per_token_logps")
+        score = next((score for logps, score in self._passes_of_policy if logps is stored), None)
+        self._passes_of_policy = []
         # TRL's own pass masks truncated completions that the loss leaves out.
         hides_truncated = reads.scores and with_truncated is not rollout
         is_missing = score is None and (reads.scores or self._reads.mean_entropy)
@@ -218,7 +226,7 @@ class RolloutShaping:
         """Raise if a subclass has made the rollout without `read_rollout`, although a setting needs that."""
         args = self._trainer.args
         is_needed = args.dynamic_sampling == "resample" or args.max_generated_tokens is not None
-        if is_needed and self._advantages_of_trl is None:
+        if is_needed and not self._is_read:
             self._tripwire.refuse_rollout("it did not use SteerGRPOTrainer._generate_and_score_completions")
 
     def _check_rewards(self, rollout: dict[str, Any]) -> None:
@@ -233,10 +241,11 @@ class RolloutShaping:
         replacing = [name for name, s in self._shapers.items() if s.active and s.overrides("advantages")]
         name = class_of_override(self._trainer, "_generate_and_score_completions")
         before = self._advantages_of_trl
-        if self._has_reported or not replacing or name is None or before is None:
+        if self._has_reported or not replacing or name is None:
             return
         now = rollout["advantages"]
-        differs = torch.tensor(float(now.shape != before.shape or not torch.equal(now, before)), device=now.device)
+        is_of_trl = before is not None and now.shape == before.shape and torch.equal(now, before)
+        differs = torch.tensor(float(not is_of_trl), device=now.device)
         accelerator = self._trainer.accelerator
         if accelerator.reduce(differs).item():
             self._has_reported = True

@@ -1,8 +1,9 @@
 """Shapes the advantages of one optimizer step and logs token statistics.
 
-A loss is read between the entry to TRL's `_compute_loss` and its return. Whatever a subclass runs before or after is
-outside, so the first forward pass inside is that of the loss. If a subclass replaces `_compute_loss` without calling
-TRL's, its whole loss is read, and its first pass over the completions counts.
+A loss is read between the entry to TRL's own `_compute_loss` and its return. Whatever a subclass runs before or after
+is outside, so the first forward pass inside is that of the loss. A subclass may also compute TRL's loss several times
+for a micro-batch, for instance for parts of it. If a subclass replaces `_compute_loss` without calling TRL's, all of
+its loss is read, and the policy's first pass over the completions counts.
 
 Statistics over all micro-batches of a step must be known before the loss of the first micro-batch. The forward pass of
 that loss gives the log-probabilities and entropies of the first micro-batch. Those of the other micro-batches are
@@ -11,7 +12,7 @@ computed right after it, unless they were already computed for the whole rollout
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -31,15 +32,17 @@ from steer_trl.shaping import (
 )
 from steer_trl.shaping.order_statistics import all_ranks, this_process
 from steer_trl.trainer.checks.tripwire import Tripwire
-from steer_trl.trainer.forward.passes import Passes, ask_entropies
+from steer_trl.trainer.forward.passes import Passes, ask_entropies, name_arguments
 from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, REF_LOGPS, Score, read_score, token_batch
 from steer_trl.trainer.log.step_log import StepLog
 from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.trl import (
     GRPOTrainer,
+    current_micro_batch,
     find_position,
     intercept,
+    intercept_trl,
     is_replaced,
     rest_of_step,
     set_entropy_bonus,
@@ -71,8 +74,10 @@ class OptimizerStep:
         self._tripwire = tripwire
         self._passes = passes
         self._is_compiled = is_compiled
-        # Whether a loss is being computed, and its inputs until its forward pass has been read.
+        # Whether a loss is being computed, and whether a part of it was shaped.
         self._is_in_loss = False
+        self._is_shaped = False
+        # The inputs of TRL's loss, until its forward pass has been read.
         self._inputs: dict[str, Any] | None = None
         self.begin_training()
 
@@ -90,19 +95,44 @@ class OptimizerStep:
         return is_replaced(self._trainer, "_compute_loss")
 
     def read_loss(self, compute_loss: Callable[[dict[str, Any]], Tensor], inputs: dict[str, Any]) -> Tensor:
+        """Return the loss that `compute_loss` computes of the micro-batch `inputs`.
+
+        TRL's loss inside it, or the whole loss of a subclass, is computed from the shaped advantages.
+        """
+        if self._is_in_loss:
+            return compute_loss(inputs)
+        self._is_in_loss = True
+        self._is_shaped = False
+        try:
+            if self.is_own_loss:
+                self._check_own_loss()
+                loss = self._read_inside(compute_loss, inputs)
+            else:
+                with intercept_trl(self._trainer, _compute_loss=self._read_loss_of_trl):
+                    loss = compute_loss(inputs)
+        finally:
+            self._is_in_loss = False
+        if self._is_shaped:
+            self.write()
+        return loss
+
+    def _check_own_loss(self) -> None:
+        """Raise if a method acts by a term of TRL's loss, which a subclass replaces."""
+        if find_entropy_coef(self._shapers) is not None:
+            self._tripwire.refuse_own_loss("has no entropy bonus, and entropy_bonus acts only in TRL's")
+        if find_kl_coef(self._shapers) is not None:
+            self._tripwire.refuse_own_loss("has no KL penalty, and kl acts only in TRL's")
+
+    def _read_loss_of_trl(self, compute_loss: Callable[..., Tensor], model: Any, inputs: dict[str, Any]) -> Tensor:
+        return self._read_inside(partial(compute_loss, model), inputs)
+
+    def _read_inside(self, compute_loss: Callable[[dict[str, Any]], Tensor], inputs: dict[str, Any]) -> Tensor:
         """Return the loss that `compute_loss` computes from a copy of `inputs`.
 
         The shaped advantages are written into the copy during the forward pass.
         """
-        if self._is_in_loss:
-            return compute_loss(inputs)
         trainer = self._trainer
-        if self.is_own_loss and find_entropy_coef(self._shapers) is not None:
-            self._tripwire.refuse_own_loss("has no entropy bonus, and entropy_bonus acts only in TRL's")
-        if self.is_own_loss and find_kl_coef(self._shapers) is not None:
-            self._tripwire.refuse_own_loss("has no KL penalty, and kl acts only in TRL's")
         with self._tripwire.watch(inputs, trainer.model.training) as copy:
-            self._is_in_loss = True
             self._inputs = copy
             try:
                 with (
@@ -111,7 +141,6 @@ class OptimizerStep:
                 ):
                     loss = compute_loss(copy)
             finally:
-                self._is_in_loss = False
                 self._inputs = None
         return self._tripwire.follow(loss)
 
@@ -125,16 +154,23 @@ class OptimizerStep:
 
     def _read_pass(self, forward_pass: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a forward pass of the loss. Shape the advantages with the results of the first."""
-        if self._inputs is None:
+        if self._inputs is None or (self.is_own_loss and not self._is_over_completions(args, kwargs)):
             return forward_pass(*args, **kwargs)
         # Without a method, a pass is asked for nothing that the loss does not ask for.
         if self._shapers:
             args, kwargs = ask_entropies(args, kwargs)
         outputs, score = self._passes.read(forward_pass, self._wants_sensitivities, *args, **kwargs)
-        # In a subclass's own loss, a pass of another shape is not over the completions.
-        if not self.is_own_loss or score.logps.shape == self._inputs["completion_ids"].shape:
-            self._on_forward(score)
+        self._on_forward(score)
         return outputs
+
+    def _is_over_completions(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Return whether a pass in a subclass's own loss is that of the policy over the completions."""
+        assert self._inputs is not None
+        given = name_arguments(args, kwargs)
+        unwrap = self._trainer.accelerator.unwrap_model
+        completions = self._inputs["completion_ids"]
+        scored = given["input_ids"][:, -completions.size(1) :]
+        return unwrap(given["model"]) is unwrap(self._trainer.model) and torch.equal(scored, completions)
 
     @property
     def _wants_sensitivities(self) -> bool:
@@ -179,11 +215,17 @@ class OptimizerStep:
         if (coefficient := find_entropy_coef(self._shapers)) is not None:
             set_entropy_bonus(trainer, coefficient)
         self._tokens.add(inputs, batch, result)
-        is_last = trainer.accelerator.sync_gradients or not is_training
         if self._log.is_wanted:
             self._log.add(batch, result)
-            if is_last:
-                self._log.write()
+        self._is_shaped = True
+
+    @torch.no_grad()
+    def write(self) -> None:
+        """Write what was collected, if this is the last micro-batch of a step or a micro-batch of an evaluation."""
+        trainer = self._trainer
+        self._tokens.write()
+        if self._log.is_wanted and (trainer.accelerator.sync_gradients or not trainer.model.training):
+            self._log.write()
 
     def _measure_step(self, inputs: dict[str, Any], first: TokenBatch) -> dict[str, Any] | None:
         """Compute the statistics over the whole step, whose first micro-batch is `inputs`, or `first` as scored now.
@@ -194,6 +236,10 @@ class OptimizerStep:
         if not Reads.of(find_active(self._shapers), scope).step_statistics:
             return None
         others = rest_of_step(self._trainer)
+        whole = current_micro_batch(self._trainer)
+        if whole is not None and self._has_other_rows(inputs, whole):
+            inputs = whole
+            first = self._to_batch(inputs, self._rollouts.score(inputs))
         if self._can_read_scores(inputs):
             batches = [self._to_batch(each, read_score(each)) for each in (inputs, *others)]
         else:
@@ -201,6 +247,14 @@ class OptimizerStep:
         step = TokenBatch.merge(batches)
         self._rollouts.read_step(inputs, step)
         return measure_all(self._shapers, step, all_ranks)
+
+    def _has_other_rows(self, inputs: dict[str, Any], whole: dict[str, Any]) -> bool:
+        """Return whether a subclass gives TRL's loss not the `whole` micro-batch, on any rank. Collective."""
+        if not self._tripwire.has_handlers:
+            return False
+        accelerator = self._trainer.accelerator
+        differs = len(inputs["completion_ids"]) != len(whole["completion_ids"])
+        return bool(accelerator.reduce(torch.tensor(float(differs), device=accelerator.device)).item())
 
     def _can_read_scores(self, inputs: dict[str, Any]) -> bool:
         """Return whether the stored scores of the step are those with which its tokens are to be compared."""

@@ -20,7 +20,9 @@ second forward pass or for a copy of TRL's code. The original inputs stay unchan
 dictionary again when it trains on a rollout more than once.
 
 A subclass may override each of these methods. Completions, rewards, rollouts and forward passes are therefore recorded
-around TRL's own call (`trl.intercept`), so that they include what a subclass changes.
+where TRL calls them (`trl.intercept`), so that they include what a subclass changes. A user's class may also stand
+between this one and TRL's, as in `class Mine(SteerGRPOTrainer, TheirTrainer)`. So what concerns only TRL's own code is
+put around TRL's own method, below all classes (`trl.intercept_trl`).
 """
 
 from collections.abc import Callable
@@ -46,7 +48,7 @@ from steer_trl.trainer.checks.preflight import check_benchmarks, check_trainer_a
 from steer_trl.trainer.dry_run import DryRun, dry_run
 from steer_trl.trainer.log.groups import log_groups
 from steer_trl.trainer.parts import Shaping
-from steer_trl.trainer.trl import FORWARD_ARGUMENTS, EvalDataset, GRPOTrainer, RewardFunc, intercept
+from steer_trl.trainer.trl import EvalDataset, GRPOTrainer, RewardFunc, intercept, intercept_trl, late
 
 if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel
@@ -77,12 +79,13 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     Args:
         model, reward_funcs, train_dataset, ..., environment_factory: as in [`~trl.GRPOTrainer`].
+        others: further arguments of a trainer of your own, as in `class Mine(SteerGRPOTrainer, TheirTrainer)`.
         args ([`SteerGRPOConfig`], *optional*): configuration; the defaults of [`SteerGRPOConfig`] if `None`.
         benchmarks ([`~steer_trl.evaluation.BenchmarkEvaluation`], *optional*): benchmarks to run whenever the trainer
             evaluates, in addition to the `eval_dataset` if there is one.
 
     Raises:
-        `TypeError`: `args` is a plain `GRPOConfig`.
+        `TypeError`: `args` is a plain `GRPOConfig`, or no class of the trainer has an argument of this name.
         `ValueError`: the data set has too few prompts for a rollout, or has answers that cannot be scored, or lacks a
             column that a reward function requires.
     """
@@ -108,6 +111,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         environment_factory: EnvironmentFactory | dict[str, EnvironmentFactory] | None = None,
         *,
         benchmarks: BenchmarkEvaluation | None = None,
+        **others: Any,
     ) -> None:
         check_trainer_arguments(
             self,
@@ -143,6 +147,7 @@ class SteerGRPOTrainer(GRPOTrainer):
                 tools=tools,
                 rollout_func=rollout_func,
                 environment_factory=environment_factory,
+                **others,
             )
         self.shaping.attach()
 
@@ -153,11 +158,10 @@ class SteerGRPOTrainer(GRPOTrainer):
             return super()._generate_single_turn(*args, **kwargs)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        build = super()._generate_and_score_completions
         # An evaluation must not change the state of a method.
         if not self.model.training:
-            return build(inputs)
-        build = partial(self.shaping.rollouts.read_rollout, build)
+            return super()._generate_and_score_completions(inputs)
+        build = partial(self.shaping.rollouts.read_rollout, late(super(), "_generate_and_score_completions"))
         with intercept(self, _generate=self.shaping.read_completions):
             if self.shaping.resampling is not None:
                 return self.shaping.resampling.build_rollout(build, inputs)
@@ -178,22 +182,14 @@ class SteerGRPOTrainer(GRPOTrainer):
     ) -> Tensor:
         """Return TRL's loss, computed from the shaped advantages. `inputs` is not changed."""
         others = {"return_outputs": return_outputs, "num_items_in_batch": num_items_in_batch}
-        compute = partial(super().compute_loss, model, **others)
-        # If TRL's `_compute_loss` is called, it is read there.
-        return self.shaping.step.read_loss(compute, inputs) if self.shaping.step.is_own_loss else compute(inputs)
+        return self.shaping.step.read_loss(partial(late(super(), "compute_loss"), model, **others), inputs)
 
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Any]) -> Tensor:
-        return self.shaping.step.read_loss(partial(super()._compute_loss, model), inputs)
+        return self.shaping.step.read_loss(partial(late(super(), "_compute_loss"), model), inputs)
 
-    def _get_per_token_logps_and_entropies(
-        self, model: nn.Module, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, Tensor | None, Any]:
-        passes = self.shaping.passes
-        forward_pass = super()._get_per_token_logps_and_entropies
-        inputs = dict(zip(FORWARD_ARGUMENTS, args, strict=False)) | kwargs
-        outputs, score = self.shaping.forward.run(forward_pass, passes.wants_sensitivities, model, inputs)
-        passes.sensitivities = score.sensitivities
-        return outputs
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None, Any]:
+        with intercept_trl(self, _get_per_token_logps_and_entropies=self.shaping.run_pass):
+            return super()._get_per_token_logps_and_entropies(*args, **kwargs)
 
     # 3  A checkpoint.
 

@@ -9,6 +9,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial, wraps
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -164,6 +165,45 @@ def intercept(trainer: GRPOTrainer, **functions: Callable[..., Any]) -> Iterator
         vars(trainer).update(of_trainer)
 
 
+@contextmanager
+def intercept_trl(trainer: GRPOTrainer, **functions: Callable[..., Any]) -> Iterator[None]:
+    """Inside the `with` block, call `function(complete, ...)` wherever TRL's own method of that name is called.
+
+    `complete` is TRL's method alone. What subclasses add to it stays outside, also if they stand between this package
+    and TRL among the trainer's parents, where `super()` reaches TRL without us. Other trainers call TRL's method.
+    """
+    # A patched or a later TRL may have a method in a parent of its class.
+    owners = {name: next(kind for kind in GRPOTrainer.__mro__ if name in vars(kind)) for name in functions}
+    methods = {name: vars(owner)[name] for name, owner in owners.items()}
+    for name, function in functions.items():
+        setattr(owners[name], name, _replace_for(trainer, methods[name], function))
+    try:
+        yield
+    finally:
+        for name, method in methods.items():
+            setattr(owners[name], name, method)
+
+
+def late(parents: Any, name: str) -> Callable[..., Any]:
+    """Return a function that calls the method `name` of `super()`, given as `parents`.
+
+    The method is looked up when the function is called, so that it may be inside [`intercept_trl`] by then.
+    """
+    return lambda *args, **kwargs: getattr(parents, name)(*args, **kwargs)
+
+
+def _replace_for(trainer: GRPOTrainer, method: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return TRL's `method`, which calls `function` if it is called for `trainer`."""
+
+    @wraps(method)
+    def replaced(called: GRPOTrainer, *args: Any, **kwargs: Any) -> Any:
+        if called is not trainer:
+            return method(called, *args, **kwargs)
+        return function(partial(method, called), *args, **kwargs)
+
+    return replaced
+
+
 # The position of a training run.
 
 
@@ -245,6 +285,16 @@ def micro_batches_done(trainer: GRPOTrainer) -> int:
 def micro_batches_of_rollout(trainer: GRPOTrainer) -> list[dict[str, Any]]:
     """Return the micro-batches of the current rollout, as TRL shuffled and split it."""
     return trainer._buffered_inputs
+
+
+def current_micro_batch(trainer: GRPOTrainer) -> dict[str, Any] | None:
+    """Return the micro-batch whose loss is being computed, as TRL has split the rollout.
+
+    It is `None` if a subclass hands out micro-batches of its own.
+    """
+    of_rollout = micro_batches_of_rollout(trainer)
+    place = find_position(trainer).of_iteration
+    return of_rollout[place] if place < len(of_rollout) else None
 
 
 def continue_rollout(trainer: GRPOTrainer, micro_batches: int, of_rollout: list[dict[str, Any]] | None = None) -> None:

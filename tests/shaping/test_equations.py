@@ -174,12 +174,18 @@ class TestEntropySensitivity:
         phi = entropy_sensitivity(logits, torch.tensor(token))
         assert -phi.item() == pytest.approx(slope.item(), abs=1e-6)
 
-    def test_impossible_tokens_do_nothing(self):
-        logits = torch.tensor([0.5, -torch.inf, 1.0])
-        phi = entropy_sensitivity(logits.expand(3, -1), torch.arange(3))
-        two = entropy_sensitivity(logits[[0, 2]].expand(2, -1), torch.arange(2))
+    @given(st.integers(0, 2**31), st.integers(2, 30), st.floats(0.1, 8.0))
+    def test_masked_tokens_do_nothing(self, seed, vocabulary, spread):
+        generator = torch.Generator().manual_seed(seed)
+        logits = torch.randn(vocabulary, generator=generator) * spread
+        is_left = torch.rand(vocabulary, generator=generator) < 0.5
+        is_left[0] = True
+        masked = logits.masked_fill(~is_left, -torch.inf)
+        phi = entropy_sensitivity(masked.expand(vocabulary, -1), torch.arange(vocabulary))
+        left = logits[is_left]
+        alone = entropy_sensitivity(left.expand(len(left), -1), torch.arange(len(left)))
         assert torch.isfinite(phi).all()
-        torch.testing.assert_close(phi[[0, 2]], two)
+        torch.testing.assert_close(phi[is_left], alone)
 
 
 def two_temperatures(logits, token_ids):

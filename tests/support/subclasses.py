@@ -8,7 +8,7 @@ import random
 import torch
 from datasets import Dataset
 from torch.utils.data import DataLoader
-from trl import GRPOConfig
+from trl import GRPOConfig, GRPOTrainer
 from trl.trainer.utils import RepeatSampler
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
@@ -75,22 +75,34 @@ class LookAfter(LossAfter):
 
 
 class LookInside:
-    """A look at other tokens in `_compute_loss`, before TRL's."""
+    """Looks at other tokens in `_compute_loss`, before and after TRL's."""
 
     def _compute_loss(self, model, inputs):
-        with torch.no_grad():
-            pass_over(self, model, inputs, inputs["completion_ids"].flip(1), compute_entropy=True)
-        return super()._compute_loss(model, inputs)
+        self.look(model, inputs)
+        loss = super()._compute_loss(model, inputs)
+        self.look(model, inputs)
+        return loss
+
+    @torch.no_grad()
+    def look(self, model, inputs):
+        pass_over(self, model, inputs, inputs["completion_ids"].flip(1), compute_entropy=True)
 
 
 class LookAtRollout:
-    """A look at other tokens of each rollout, before and after TRL makes it."""
+    """Looks at other tokens, before and after TRL makes a rollout."""
+
+    last = None
 
     def _generate_and_score_completions(self, inputs):
-        rollout = super()._generate_and_score_completions(inputs)
-        with torch.no_grad():
-            pass_over(self, self.model, rollout, rollout["completion_ids"].flip(1), compute_entropy=True)
-        return rollout
+        self.look()
+        self.last = super()._generate_and_score_completions(inputs)
+        self.look()
+        return self.last
+
+    @torch.no_grad()
+    def look(self):
+        if self.last is not None:
+            pass_over(self, self.model, self.last, self.last["completion_ids"].flip(1), compute_entropy=True)
 
 
 class RowsLeftOut:
@@ -103,6 +115,21 @@ class RowsLeftOut:
             for name, x in inputs.items()
         }
         return super().compute_loss(model, kept, *args, **kwargs)
+
+
+class InHalves:
+    """TRL's loss of each half of a micro-batch; their sum is that of the whole with `loss_type="dapo"`."""
+
+    def _compute_loss(self, model, inputs):
+        count = len(inputs["completion_ids"])
+        losses = []
+        for half in (slice(0, count // 2), slice(count // 2, count)):
+            rows = {
+                name: x[half] if isinstance(x, torch.Tensor) and x.dim() and len(x) == count else x
+                for name, x in inputs.items()
+            }
+            losses.append(super()._compute_loss(model, rows))
+        return sum(losses)
 
 
 class HolesInMask:
@@ -222,13 +249,33 @@ NEUTRAL = {mixin.__name__: mixin for mixin in (Idle, Look, LookAfter, LookInside
 """Mixins that change nothing."""
 
 
-def make(folder, base, *mixins, reward=counted, longest=20, arguments=None, rows=None, **settings):
-    """A trainer of `base` with `mixins`, whose completions have up to `longest` tokens."""
+def below(mixin):
+    """The mixin as a trainer of its own, which `class Mine(SteerGRPOTrainer, TheirTrainer)` puts next to TRL's."""
+    return type(mixin.__name__, (mixin, GRPOTrainer), {})
+
+
+def make(
+    folder,
+    base,
+    *above,
+    mixins=(),
+    under=(),
+    reward=counted,
+    longest=20,
+    arguments=None,
+    rows=None,
+    model=None,
+    **settings,
+):
+    """A trainer of `base` with the classes `above` it (or `mixins`) and `under` it.
+
+    Its completions have up to `longest` tokens.
+    """
     config = SteerGRPOConfig if issubclass(base, SteerGRPOTrainer) else GRPOConfig
     if config is SteerGRPOConfig:
         settings = {"skip_padding": False, "terminal_log": "dict"} | settings
-    trainer = type("Sub", (*mixins, base), {})(
-        model=tiny_qwen2(TOKENIZER, initializer_range=0.15),
+    trainer = type("Sub", (*above, *mixins, base, *under), {})(
+        model=model or tiny_qwen2(TOKENIZER, initializer_range=0.15),
         args=config(str(folder), **RUN | settings),
         processing_class=TOKENIZER,
         reward_funcs=reward,

@@ -169,6 +169,8 @@ def test_the_trainers_arguments_are_trls_and_the_benchmarks():
     """Written out, so that an editor completes them: names, order, defaults."""
     ours = dict(inspect.signature(SteerGRPOTrainer).parameters)
     assert ours.pop("benchmarks").kind is inspect.Parameter.KEYWORD_ONLY
+    # Those that a trainer between this one and TRL's adds.
+    assert ours.pop("others").kind is inspect.Parameter.VAR_KEYWORD
     theirs = inspect.signature(GRPOTrainer).parameters.values()
     assert [(p.name, p.kind, p.default) for p in ours.values()] == [(p.name, p.kind, p.default) for p in theirs]
 

@@ -82,6 +82,7 @@ def test_impossible_numbers_are_counted(make_trainer):
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])
     inputs = {"completion_mask": mask, "advantages": torch.tensor([1.0, -1.0])}
     trainer.shaping.step.shape(inputs, Score(logps, entropies))
+    trainer.shaping.step.write()
     assert trainer._metrics["eval"]["sanity/out_of_bounds"] == [pytest.approx(3 / 7)]
     assert trainer._metrics["eval"]["sanity/not_finite"] == [pytest.approx(2 / 7)]
 

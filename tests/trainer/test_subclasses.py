@@ -10,11 +10,24 @@ import weakref
 
 import pytest
 import torch
+from support.methods.cases import CASES
 from support.runs import OPEN_STARE, of_method
-from support.subclasses import CHANGING, NEUTRAL, OwnAdvantages, OwnLoader, differ, make, pass_over, update_of
+from support.subclasses import (
+    CHANGING,
+    NEUTRAL,
+    InHalves,
+    OwnAdvantages,
+    OwnLoader,
+    below,
+    differ,
+    make,
+    pass_over,
+    update_of,
+)
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
+from steer_trl.monitoring import run_files
 from steer_trl.support.exceptions import CannotContinueError, InvalidValueError
 
 DRAWS = int(os.environ.get("STEER_TRL_DRAWS", "1"))
@@ -55,7 +68,9 @@ def test_without_a_method_a_subclass_is_the_subclass_of_trls_trainer(tmp_path, n
     mixin = (CHANGING | NEUTRAL)[name]
     trls = update_of(make(tmp_path, GRPOTrainer, mixin, **settings_of(seed)))
     for off in OFF:
-        assert torch.equal(trls, update_of(make(tmp_path, SteerGRPOTrainer, mixin, **settings_of(seed), **off))), off
+        for classes in ({"mixins": [mixin]}, {"under": [below(mixin)]}):
+            ours = make(tmp_path, SteerGRPOTrainer, **classes, **settings_of(seed), **off)
+            assert torch.equal(trls, update_of(ours)), (off, classes)
 
 
 @pytest.mark.parametrize("active", ACTIVE)
@@ -64,8 +79,10 @@ def test_a_neutral_subclass_leaves_the_update_of_a_method(tmp_path, active):
     plain = make(tmp_path, SteerGRPOTrainer, **settings)
     expected = update_of(plain)
     assert not torch.equal(expected, update_of(make(tmp_path, GRPOTrainer, reward=has_one)))
-    for name, mixin in NEUTRAL.items():
-        trainer = make(tmp_path, SteerGRPOTrainer, mixin, **settings)
+    above = [(mixin, {"mixins": [mixin]}) for mixin in NEUTRAL.values()]
+    for mixin, classes in [*above, *((mixin, {"under": [below(mixin)]}) for mixin in NEUTRAL.values())]:
+        name = (mixin.__name__, *classes)
+        trainer = make(tmp_path, SteerGRPOTrainer, **classes, **settings)
         assert torch.equal(expected, update_of(trainer)), name
         for key in ("rollout_entropy", "shaping/weight_mean", "rollout_advantage_change", "dynamic_sampling/accuracy"):
             logged = [[entry.get(key) for entry in one.state.log_history] for one in (plain, trainer)]
@@ -154,10 +171,11 @@ class TestAdvantages:
         assert differ(scaled, plain) > 1e-3 and differ(scaled, of_trl) > 1e-3
 
     def test_replacing_them_is_reported_once(self, tmp_path, caplog):
-        for mixins, count in (((OwnAdvantages,), 1), ((NEUTRAL["Idle"],), 0)):
-            caplog.clear()
-            make(tmp_path, SteerGRPOTrainer, *mixins, reward=has_one, advantage_shaping="opo").train()
-            assert caplog.text.count("opo replaces the advantages that ") == count
+        for mixin, count in ((OwnAdvantages, 1), (NEUTRAL["Idle"], 0)):
+            for classes in ({"mixins": [mixin]}, {"under": [below(mixin)]}):
+                caplog.clear()
+                make(tmp_path, SteerGRPOTrainer, **classes, reward=has_one, advantage_shaping="opo").train()
+                assert caplog.text.count("opo replaces the advantages that ") == count
 
     @pytest.mark.parametrize("hook", ["_prepare_inputs", "compute_loss"])
     def test_changing_them_after_a_method_is_reported_once(self, tmp_path, caplog, hook):
@@ -276,12 +294,66 @@ def test_a_loss_that_calls_trls_may_leave_out_ours(tmp_path):
     assert torch.equal(plain, update_of(make(tmp_path, SteerGRPOTrainer, Bypasses, **ACTIVE["steer"])))
 
 
+@pytest.mark.parametrize("method", ["steer", "entropy_change", "clip_cov"])
+@pytest.mark.parametrize("is_below", [False, True])
+def test_a_loss_may_compute_trls_for_parts_of_a_micro_batch(tmp_path, method, is_below):
+    """Statistics of the step and its log have all tokens, once."""
+    settings = {"advantage_shaping": method, "loss_type": "dapo", "log_tokens": 1} | CASES[method].lively
+    runs = []
+    for number, classes in enumerate(({}, {"under": [below(InHalves)]} if is_below else {"mixins": [InHalves]})):
+        trainer = make(tmp_path / str(number), SteerGRPOTrainer, **classes, **settings)
+        update = update_of(trainer)
+        files = sorted((tmp_path / str(number) / run_files.LOGS / run_files.TOKENS).iterdir())
+        lines = [line for file in files for line in file.read_text().splitlines()]
+        numbers = [{key: entry[key] for key in entry if "shaping/" in key} for entry in trainer.state.log_history]
+        runs.append((update, len(lines), numbers))
+    (whole, lines, numbers), (halves, lines_of_halves, numbers_of_halves) = runs
+    assert differ(halves, whole) < 1e-4
+    assert lines_of_halves == lines > 0
+    assert numbers_of_halves == [pytest.approx(of_step, rel=1e-4, abs=1e-6) for of_step in numbers]
+
+
+def test_a_class_below_gets_the_pass_that_trl_asks_for(tmp_path):
+    """Padding is skipped below it: it sees a micro-batch of 8 rows, or a rollout of 16, and the model itself."""
+    shapes = []
+
+    class Watches:
+        def _get_per_token_logps_and_entropies(self, model, input_ids, *args, **kwargs):
+            shapes.append((model is self.model, len(input_ids)))
+            return super()._get_per_token_logps_and_entropies(model, input_ids, *args, **kwargs)
+
+    trainer = make(tmp_path, SteerGRPOTrainer, under=[below(Watches)], skip_padding=True, steer_form="exact")
+    trainer.train()
+    assert trainer.shaping.padding.is_packed and set(shapes) == {(True, 8), (True, 16)}
+
+
+class TestArguments:
+    class Patient:
+        """A trainer with an argument of its own."""
+
+        def __init__(self, *args, patience=1, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.patience = patience
+
+    @pytest.mark.parametrize("classes", [{"mixins": [Patient]}, {"under": [below(Patient)]}], ids=str)
+    def test_those_of_any_class_are_taken(self, tmp_path, classes):
+        trainer = make(tmp_path, SteerGRPOTrainer, **classes, arguments={"patience": 3})
+        assert trainer.patience == 3
+        with pytest.raises(TypeError, match="'patienc'"):
+            make(tmp_path, SteerGRPOTrainer, **classes, arguments={"patienc": 3})
+
+    def test_others_are_refused(self, tmp_path):
+        with pytest.raises(TypeError, match="'patience'"):
+            make(tmp_path, SteerGRPOTrainer, arguments={"patience": 3})
+
+
 def test_a_loss_of_ones_own_gets_the_shaped_advantages(tmp_path):
-    """Without super, without asking for entropies, and after a look at other tokens of another length."""
+    """Without super, without asking for entropies, and after looks at other tokens, of another length and of this."""
 
     class LooksFirst(CHANGING["OwnLoss"]):
         def _compute_loss(self, model, inputs):
             pass_over(self, model, inputs | {"completion_mask": inputs["completion_mask"][:, :2]}, self.short(inputs))
+            pass_over(self, model, inputs, inputs["completion_ids"].flip(1))
             seen.append(inputs["advantages"].dim())
             loss = super()._compute_loss(model, inputs)
             seen.append(inputs["advantages"].dim())
@@ -291,10 +363,13 @@ def test_a_loss_of_ones_own_gets_the_shaped_advantages(tmp_path):
             return inputs["completion_ids"][:, :2]
 
     seen = []
-    after_a_look = update_of(make(tmp_path, SteerGRPOTrainer, LooksFirst, **ACTIVE["steer"]))
+    after_a_look, below_it = (
+        update_of(make(tmp_path, SteerGRPOTrainer, **classes, **ACTIVE["steer"]))
+        for classes in ({"mixins": [LooksFirst]}, {"under": [below(LooksFirst)]})
+    )
     expected = update_of(make(tmp_path, SteerGRPOTrainer, CHANGING["OwnLoss"], **ACTIVE["steer"]))
     plain = update_of(make(tmp_path, SteerGRPOTrainer, CHANGING["OwnLoss"], advantage_shaping="none"))
-    assert torch.equal(after_a_look, expected) and differ(expected, plain) > 1e-3
+    assert torch.equal(after_a_look, expected) and torch.equal(below_it, expected) and differ(expected, plain) > 1e-3
     assert set(seen[::2]) == {1} and set(seen[1::2]) == {2}
 
 

@@ -74,6 +74,11 @@ class Tripwire(TrainerCallback):
         if self._handlers and not self._has_compared and self._shapers:
             rollout[SHAPED] = rollout["advantages"]
 
+    @property
+    def has_handlers(self) -> bool:
+        """Whether a subclass handles micro-batches before TRL computes their loss."""
+        return self._handlers is not None
+
     @cached_property
     def _handlers(self) -> str | None:
         """The overridden method that handles micro-batches before the loss; `None` if there is none."""
@@ -127,7 +132,7 @@ class Tripwire(TrainerCallback):
         if not self._acts_in_loss:
             return
         if self._awaits_loss:
-            self._refuse("its first step did not use SteerGRPOTrainer.compute_loss")
+            self._refuse("in its first step, SteerGRPOTrainer.compute_loss did not call GRPOTrainer._compute_loss")
         if self._awaits_gradient:
             self._refuse("its first step did not use the gradient of the loss that super's compute_loss returned")
 

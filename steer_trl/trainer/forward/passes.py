@@ -2,7 +2,7 @@
 
 A pass is read where TRL calls it (`trl.intercept`), so its log-probabilities and entropies are those that TRL gets,
 with everything that a subclass makes of them. Padding is removed, and sensitivities are computed, below all
-subclasses, in `SteerGRPOTrainer`. `Passes` returns those sensitivities to the caller of the pass.
+subclasses, around TRL's own pass (`trl.intercept_trl`). `Passes` returns those sensitivities to the caller.
 """
 
 from collections.abc import Callable
@@ -41,6 +41,11 @@ class Passes:
         finally:
             self.wants_sensitivities = False
             self.sensitivities = None
+
+
+def name_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a forward pass of TRL, the model first, by their names."""
+    return dict(zip(("model", *FORWARD_ARGUMENTS), args, strict=False)) | kwargs
 
 
 def ask_entropies(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

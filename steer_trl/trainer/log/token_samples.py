@@ -40,6 +40,8 @@ class TokenLog:
     def begin_training(self) -> None:
         """Discard an export that was interrupted."""
         self._lines: list[dict[str, Any]] = []
+        # The step that names the file of the current micro-batch, if it is exported.
+        self._export_step: torch.Tensor | None = None
 
     def mark(self, rollout: dict[str, Any]) -> dict[str, Any]:
         """Return the rollout. If it is to be exported, add the row numbers and rewards of its completions."""
@@ -57,20 +59,22 @@ class TokenLog:
 
     @torch.no_grad()
     def add(self, inputs: dict[str, Any], batch: TokenBatch, result: Shaped) -> None:
-        """Collect the lines of the micro-batch `inputs` if it is exported.
-
-        At the end of an optimizer step, write the collected lines.
-
-        Collective.
-        """
+        """Collect the lines of `inputs`, a micro-batch or a part of one, if it is exported."""
         if not self.exports(inputs):
             return
+        self._export_step = inputs[EXPORT_STEP]
         with ignore_failure(self._trainer, "The export of single tokens has failed"):
             self._lines += self._lines_of(inputs, batch, result)
+
+    def write(self) -> None:
+        """Write the collected lines after the last micro-batch of an optimizer step or of a rollout. Collective."""
+        if self._export_step is None:
+            return
         position = find_position(self._trainer)
         is_last = position.of_rollout == position.per_iteration - 1
         if self._trainer.accelerator.sync_gradients or is_last:
-            self._write(int(inputs[EXPORT_STEP]))
+            self._write(int(self._export_step))
+        self._export_step = None
 
     def _lines_of(self, inputs: dict[str, Any], batch: TokenBatch, result: Shaped) -> list[dict[str, Any]]:
         trainer = self._trainer
