@@ -125,7 +125,7 @@ class Shaping:
         args = trainer.args
         check_attributes(trainer)
         check_tokenizer_of(trainer)
-        replace_infinite_biases(trainer.model)
+        self._replace_infinite_biases()
         check_correctness_of(trainer)
         if trainer.is_world_process_zero():
             warn_about_sampling_mismatch(args, trainer.model)
@@ -161,6 +161,11 @@ class Shaping:
         self.sampled.measure(generated)
         return generated
 
+    def _replace_infinite_biases(self) -> None:
+        # Without a method, the model stays as TRL trains it.
+        if self.shapers:
+            replace_infinite_biases(self._trainer.model)
+
     def run_pass(self, forward_pass: ForwardPass, model: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run TRL's `forward_pass` without padding, and keep the sensitivities that its caller wants."""
         inputs = dict(zip(FORWARD_ARGUMENTS, args, strict=False)) | kwargs
@@ -175,7 +180,7 @@ class Shaping:
         """
         check_trainable(self._trainer.model)
         # The user may have changed the model since the trainer was made.
-        replace_infinite_biases(self._trainer.model)
+        self._replace_infinite_biases()
         forget_rollout(self._trainer)
         self.checkpoints.begin_training(checkpoint)
         self.padding.begin_training()

