@@ -96,8 +96,8 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
     def to_dict(self) -> dict[str, Any]:
         """Return the settings for trackers. Private values are replaced by names such as `<HUB_TOKEN>`."""
         settings = super().to_dict()
-        kept = select_public(settings)
-        return {name: kept.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
+        public = select_public(settings)
+        return {name: public.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
 
     def seal(self) -> None:
         """Leave private settings out of pickles from now on.

@@ -111,8 +111,8 @@ def describe_unexpected(word: str) -> str:
 def missing_complaints(command: str, line: Command) -> list[str]:
     """Return complaints about required settings of the command that are missing or empty."""
     return [
-        f"{name} is missing. Give {what}."
-        for name, what in NEEDED[command].items()
+        f"{name} is missing. Give {description}."
+        for name, description in NEEDED[command].items()
         if not line.values(name) or not all(value.strip() for value in line.values(name))
     ]
 

@@ -70,8 +70,8 @@ class TrainParser(RecipeParser):
     recipe's settings for what was replaced are dropped.
     """
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         # Scripts that are read by programs have the dictionaries; a command is read by people.
         self.set_defaults(terminal_log="lines")
 
@@ -85,8 +85,8 @@ class TrainParser(RecipeParser):
         nearer: dict[str, Any] = dict(typed)
         for _, layer in read_layers(path):
             idle = find_idle(layer, nearer)
-            kept = {name: value for name, value in layer.items() if name not in idle}
-            nearer = drop_options(kept, nearer) | nearer
+            used = {name: value for name, value in layer.items() if name not in idle}
+            nearer = drop_options(used, nearer) | nearer
         return {name: value for name, value in nearer.items() if name not in typed}
 
 
@@ -112,9 +112,10 @@ def drop_options(settings: dict[str, Any], nearer: Mapping[str, Any]) -> dict[st
     options = settings.get("shaping_options")
     if not methods or not isinstance(options, Mapping):
         return settings
-    kept = {name: values for name, values in options.items() if name in as_tuple(methods) or name not in SHAPERS}
-    rest = {name: value for name, value in settings.items() if name != "shaping_options"}
-    return rest | ({"shaping_options": kept} if kept else {})
+    replaced = [name for name in SHAPERS if name not in as_tuple(methods)]
+    options = {name: values for name, values in options.items() if name not in replaced}
+    other_settings = {name: value for name, value in settings.items() if name != "shaping_options"}
+    return other_settings | ({"shaping_options": options} if options else {})
 
 
 def main(arguments: list[str]) -> None:
@@ -125,12 +126,12 @@ def main(arguments: list[str]) -> None:
     parser = OneLineParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--accelerate_config")
     parser.add_argument("--num_processes", type=int)
-    engine, rest = parser.parse_known_args(arguments)
+    engine, other_arguments = parser.parse_known_args(arguments)
     if engine.accelerate_config is None:
-        run(*parse(rest))
+        run(*parse(other_arguments))
         leave_group()
     else:
-        launch(*read_engine(engine.accelerate_config, engine.num_processes), ["train", *rest])
+        launch(*read_engine(engine.accelerate_config, engine.num_processes), ["train", *other_arguments])
 
 
 def show_help(shows_all: bool) -> None:
@@ -149,11 +150,11 @@ def show_help(shows_all: bool) -> None:
         "Log, end and model card": RunOptions,
         "Settings of single methods": MethodSettings,
     }
-    seen = {field.name for field in fields(GRPOConfig)}
+    shown_names = {field.name for field in fields(GRPOConfig)}
     groups: dict[str, list[str]] = {}
     for title, kind in kinds.items():
-        groups[title] = [field.name for field in fields(kind) if field.name not in seen]
-        seen.update(groups[title])
+        groups[title] = [field.name for field in fields(kind) if field.name not in shown_names]
+        shown_names.update(groups[title])
     print_summary(parser, groups | {"The usual settings of TRL and Transformers": OF_TRL})
 
 
@@ -233,10 +234,10 @@ def remove_empty(accelerator: Accelerator, folder: Path) -> None:
 
 def is_model_saved(folder: Path) -> bool:
     """Return whether `folder` has a model that was saved after its last checkpoint. Collective."""
-    last = last_complete_checkpoint(str(folder))
+    checkpoint = last_complete_checkpoint(str(folder))
     is_saved = False
-    if last is not None:
-        checkpoint_time = Path(last, CHECKPOINT_STATE).stat().st_mtime
+    if checkpoint is not None:
+        checkpoint_time = Path(checkpoint, CHECKPOINT_STATE).stat().st_mtime
         models = [folder / name for name in MODELS if (folder / name).is_file()]
         is_saved = any(model.stat().st_mtime >= checkpoint_time for model in models)
     return bool(broadcast_object_list([is_saved])[0])

@@ -184,8 +184,8 @@ def describe_slowness(seconds: float) -> str:
 
 def describe_failure(output: Path, name: str) -> str:
     """Return a text about the process of a model that failed, with the end of its output."""
-    said = output.read_text(errors="replace")[-2000:] if output.exists() else "nothing"
-    return f"{name} failed. {output} ends in:\n\n{said}"
+    end_of_output = output.read_text(errors="replace")[-2000:] if output.exists() else "nothing"
+    return f"{name} failed. {output} ends in:\n\n{end_of_output}"
 
 
 def show(bar: Any, folder: Path, counted: str) -> None:

@@ -184,6 +184,6 @@ def _put_aside(folder: Path) -> None:
 def _cut(path: Path, step: int) -> None:
     """Remove the lines of optimizer steps after `step`, and incomplete lines."""
     if path.exists():
-        kept = [entry for entry in lines(path) if entry is not None and step_of(entry) <= step]
-        text = "".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in kept)
+        earlier_entries = [entry for entry in lines(path) if entry is not None and step_of(entry) <= step]
+        text = "".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in earlier_entries)
         write_text_whole(path, text)

@@ -35,8 +35,8 @@ class Setting:
     @property
     def help(self) -> str:
         """The text for the command line, which includes the setting's range and the settings that it needs."""
-        needed = f" Only with {describe_needs(self.needs)}." if self.needs else ""
-        return self.about + needed + (f" In {self.within}." if self.within else "")
+        condition = f" Only with {describe_needs(self.needs)}." if self.needs else ""
+        return self.about + condition + (f" In {self.within}." if self.within else "")
 
 
 def settings_of(config: type) -> dict[str, Setting]:
@@ -124,7 +124,7 @@ def idle_complaints(
     place = "" if method is None else f"shaping_options.{method}."
     for name, value in find_changes(settings).items():
         needs = needs_of.get(name, {})
-        unmet = [needed for needed, allowed in needs.items() if not is_met(allowed, getattr(args, needed))]
+        unmet = [setting for setting, allowed in needs.items() if not is_met(allowed, getattr(args, setting))]
         if unmet and name not in unread:
             complaints.append(
                 f"{place}{name}={value!r} cannot be combined with {unmet[0]}={getattr(args, unmet[0])!r}: it acts "

@@ -123,13 +123,13 @@ def thin_curve(curve: Mapping[int, float], points: int = POINTS, keeps_extremes:
     steps = sorted(curve)
     if len(steps) > points:
         size = -(-len(steps) // (points // 2))
-        kept = {steps[0], steps[-1]}
+        kept_steps = {steps[0], steps[-1]}
         for start in range(0, len(steps), size):
             part = steps[start : start + size]
             if keeps_extremes:
-                kept.add(min(part, key=curve.__getitem__))
-                kept.add(max(part, key=curve.__getitem__))
+                kept_steps.add(min(part, key=curve.__getitem__))
+                kept_steps.add(max(part, key=curve.__getitem__))
             else:
-                kept.add(part[0])
-        steps = sorted(kept)
+                kept_steps.add(part[0])
+        steps = sorted(kept_steps)
     return [steps, [float(f"{curve[step]:.6g}") for step in steps]]

@@ -107,11 +107,11 @@ def compare_runs(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
     """
     comparisons = []
     for name in _list_names(evaluations):
-        first, *rest = [i for i, run_evaluations in enumerate(evaluations) if name in run_evaluations.by_folder]
-        for second in rest:
-            steps = [evaluations[i].step for i in (first, second)] if name == IN_TRAINING else []
-            pair = _compare_pair(evaluations[first].by_folder[name], evaluations[second].by_folder[name])
-            comparisons.append({"name": name, "a": first, "b": second, "steps": steps} | pair)
+        first_run, *later_runs = [i for i, run in enumerate(evaluations) if name in run.by_folder]
+        for later_run in later_runs:
+            steps = [evaluations[i].step for i in (first_run, later_run)] if name == IN_TRAINING else []
+            pair = _compare_pair(evaluations[first_run].by_folder[name], evaluations[later_run].by_folder[name])
+            comparisons.append({"name": name, "a": first_run, "b": later_run, "steps": steps} | pair)
     return comparisons
 
 
@@ -154,8 +154,8 @@ def _distance_from_training(evaluation: Evaluation) -> float:
 
 def _select_metrics(metrics: Mapping[str, Difference]) -> list[tuple[str, Difference]]:
     """Return pass@k, avg@k, distinct@k and maj@k, each for its largest k. Skip any that was not measured."""
-    last = {match[1]: metric for metric in metrics if (match := MEASURE.fullmatch(metric))}
-    return [(last[kind], metrics[last[kind]]) for kind in ORDER if kind in last]
+    largest = {match[1]: metric for metric in metrics if (match := MEASURE.fullmatch(metric))}
+    return [(largest[kind], metrics[largest[kind]]) for kind in ORDER if kind in largest]
 
 
 # Sweeps over temperatures.

@@ -43,9 +43,9 @@ def total_reward(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tensor:
 def deciding_function(trainer: GRPOTrainer) -> str | None:
     """Return the name of the reward function that decides which completions are correct; `None` if none does."""
     # TRL's own trainer has no such setting.
-    chosen: str | None = getattr(trainer.args, "correct_reward", None)
+    correct_reward: str | None = getattr(trainer.args, "correct_reward", None)
     names = trainer.reward_func_names
-    return names[0] if chosen is None and len(names) == 1 else chosen
+    return names[0] if correct_reward is None and len(names) == 1 else correct_reward
 
 
 def is_decided(trainer: GRPOTrainer) -> bool:

@@ -204,10 +204,10 @@ class RolloutShaping:
     ) -> None:
         """Let the methods in `acting`, which read `reads`, change the advantages of `rollout`."""
         self._report_replaced(rollout)
-        groups, own = whole_groups(self._trainer, reads, rollout, with_truncated, self.rewards_per_function)
+        groups, rank_rows = whole_groups(self._trainer, reads, rollout, with_truncated, self.rewards_per_function)
         before = rollout["advantages"]
         width = rollout["completion_ids"].size(1)
-        shaped = shape_rollout(acting, groups)[own][:, :width]
+        shaped = shape_rollout(acting, groups)[rank_rows][:, :width]
         # The shape must be the same on every rank. On one of them, all completions may have a single token.
         is_flat = before.dim() == 1 and not any(shaper.per_token for shaper in acting)
         rollout["advantages"] = shaped.squeeze(1) if is_flat else shaped
@@ -257,8 +257,8 @@ class RolloutShaping:
         entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
         self.start.add(entropy, is_late=self._trainer.state.global_step > 0)
         start = None if self.start.is_late else self.start.value
-        known = {} if start is None else {"rollout_entropy/start": start}
-        append_to_log(self._trainer, {"rollout_entropy": entropy} | known)
+        start_metrics = {} if start is None else {"rollout_entropy/start": start}
+        append_to_log(self._trainer, {"rollout_entropy": entropy} | start_metrics)
         return entropy
 
     def _add_reference(self, rollout: dict[str, Any]) -> None:
@@ -276,13 +276,13 @@ class RolloutShaping:
         return score
 
     @torch.no_grad()
-    def _run_pass(self, run: Callable[..., Any], model: Any, rollout: dict[str, Any], **others: Any) -> Any:
+    def _run_pass(self, run: Callable[..., Any], model: Any, rollout: dict[str, Any], **kwargs: Any) -> Any:
         """Call `run` as TRL calls its forward pass of `model` over `rollout`. The random state is restored."""
         trainer = self._trainer
         args = trainer.args
         # A rollout stores images and token types under the names of the forward pass's arguments.
-        others |= {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
-        others["batch_size"] = args.per_device_train_batch_size
+        kwargs |= {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
+        kwargs["batch_size"] = args.per_device_train_batch_size
         input_ids = torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1)
         attention_mask = torch.cat([rollout["prompt_mask"], rollout["completion_mask"]], dim=1)
         inputs = (trainer, model, input_ids, attention_mask, rollout["completion_ids"].size(1))
@@ -290,7 +290,7 @@ class RolloutShaping:
             keep_random_state(trainer.accelerator.device),
             disable_gradient_checkpointing(trainer.model, args.gradient_checkpointing_kwargs),
         ):
-            return run(*inputs, **others)
+            return run(*inputs, **kwargs)
 
     def _restore_truncated(self, rollout: dict[str, Any]) -> dict[str, Any]:
         """Return `rollout` with masks that include truncated completions.

@@ -59,7 +59,7 @@ class DifferentialSmoothing(Shaper[CorrectnessOptions]):
         assert rollout.logps is not None
         counts = rollout.responses.bool() & rollout.logps.isfinite()
         surprisal = -torch.where(counts, rollout.logps.float(), 0.0).sum(1)
-        right = is_right(rollout, self.args)
+        is_correct = is_right(rollout, self.args)
         gamma = self.options.gamma
-        bonus = torch.where(right, gamma, -self.options.gamma_incorrect) * surprisal
+        bonus = torch.where(is_correct, gamma, -self.options.gamma_incorrect) * surprisal
         return torch.where(deciding_rewards(rollout).isnan(), 0.0, bonus)

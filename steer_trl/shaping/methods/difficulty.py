@@ -97,10 +97,10 @@ class ByDifficulty(Shaper[Config]):
         of_each = [rollout.rewards[correct == outcome].unique() for outcome in (0, 1)]
         if max(map(len, of_each)) > 1:
             values = torch.cat(of_each).unique()
-            seen = ", ".join(f"{value:g}" for value in values[:5].tolist()) + ", ..." * (len(values) > 5)
+            listed = ", ".join(f"{value:g}" for value in values[:5].tolist()) + ", ..." * (len(values) > 5)
             threshold = self.args.correct_threshold
             raise InvalidValueError(
-                f"{name!r} needs rewards of two values, one above correct_threshold={threshold:g}, and got {seen}: "
+                f"{name!r} needs rewards of two values, one above correct_threshold={threshold:g}, and got {listed}: "
                 "all else would be ignored. Give one reward function of two values, or use 'f_grpo'."
             )
         return correct

@@ -68,8 +68,8 @@ class ForkTokens(Shaper[ShapingConfig]):
         S holds the trained tokens with the highest entropy. Masked tokens, and tokens without a finite entropy, have
         the weight 1.
         """
-        chosen = batch.entropies.float() >= measure.threshold - self.tolerance
-        weights = torch.where(chosen, measure.factor, 0.0)
+        is_fork = batch.entropies.float() >= measure.threshold - self.tolerance
+        weights = torch.where(is_fork, measure.factor, 0.0)
         return torch.where(self._valid(batch), weights, 1.0)
 
     @staticmethod

@@ -90,42 +90,42 @@ class Reading:
         self._began = time.perf_counter()
         clip = self._twin.accelerator.clip_grad_norm_
 
-        def keep_norm(*given: Any, **named: Any) -> Any:
-            norm = clip(*given, **named)
+        def keep_norm(*args: Any, **kwargs: Any) -> Any:
+            norm = clip(*args, **kwargs)
             self.grad_norm = None if norm is None else float(norm)
             return norm
 
         self._twin.accelerator.clip_grad_norm_ = keep_norm
 
-    def read_completions(self, generate: Callable[..., Any], given: list[Any], *others: Any, **named: Any) -> Any:
-        """Call TRL's complete `_generate` on the `given` prompts, and read the completions."""
-        generated = self._time("generation", generate, given, *others, **named)
-        prompts, ids, _, completions, *_ = generated
+    def read_completions(self, generate: Callable[..., Any], prompts: list[Any], *args: Any, **kwargs: Any) -> Any:
+        """Call TRL's complete `_generate` on the `prompts`, and read the completions."""
+        generated = self._time("generation", generate, prompts, *args, **kwargs)
+        prompt_ids, ids, _, completions, *_ = generated
         if not self.prompt_lengths and not isinstance(self._twin.processing_class, ProcessorMixin):
-            surprisal = measure_template(self._twin, given[0], prompts[0])
+            surprisal = measure_template(self._twin, prompts[0], prompt_ids[0])
             self.numbers |= {} if surprisal is None else {TEMPLATE: surprisal}
         tokenizer = tokenizer_of(self._twin)
         ends = (*self._twin.eos_token_ids, tokenizer.pad_token_id)
-        self.prompt_lengths += map(len, prompts)
+        self.prompt_lengths += map(len, prompt_ids)
         self.completion_lengths += map(len, ids)
         self._is_cut += [not row or row[-1] not in ends for row in ids]
         self._texts += map(text_of, completions)
-        for prompt, row in zip(prompts, ids, strict=True):
+        for prompt, row in zip(prompt_ids, ids, strict=True):
             # A chat template may open the thought at the end of the prompt.
             text = str(tokenizer.decode([*prompt[-8:], *row], skip_special_tokens=False))
             self._thoughts.append(bool(text) and not after_thought(text))
         return generated
 
-    def read_rewards(self, calculate: Callable[..., Tensor], *given: Any, **named: Any) -> Tensor:
+    def read_rewards(self, calculate: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
         """Call TRL's complete `_calculate_rewards`, and read the rewards `[N, functions]` of all ranks."""
-        rewards = self._time("rewards", calculate, *given, **named)
+        rewards = self._time("rewards", calculate, *args, **kwargs)
         self.rewards = torch.cat([self.rewards, rewards.cpu()]) if len(self.rewards) else rewards.cpu()
         return rewards
 
-    def _time(self, name: str, act: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        began = time.perf_counter()
-        outcome = act(*given, **named)
-        self.seconds[name] += time.perf_counter() - began
+    def _time(self, name: str, act: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        start = time.perf_counter()
+        outcome = act(*args, **kwargs)
+        self.seconds[name] += time.perf_counter() - start
         return outcome
 
     def end(self) -> None:

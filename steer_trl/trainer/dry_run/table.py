@@ -98,9 +98,9 @@ def make_result(twin: Any, reading: Reading) -> DryRun:
             continue
         verdicts = judge_row(name, reading.numbers, reading.unjudged)
         mark = verdicts[0].mark if verdicts else OK
-        found = [verdict for verdict in verdicts if verdict.mark == mark]
-        remedy = " ".join(verdict.text or f"{verdict.title}?" for verdict in found)
-        rows.append(Row(mark, name, text, tuple(verdict.rule for verdict in found), remedy))
+        decisive = [verdict for verdict in verdicts if verdict.mark == mark]
+        remedy = " ".join(verdict.text or f"{verdict.title}?" for verdict in decisive)
+        rows.append(Row(mark, name, text, tuple(verdict.rule for verdict in decisive), remedy))
     return DryRun(rows, reading.numbers, reading.examples)
 
 
@@ -147,9 +147,9 @@ def describe_methods(twin: Any, reading: Reading) -> str:
     return ", ".join(parts)
 
 
-def _describe_method(name: str, shaper: Shaper, hold: Any, left: float | None) -> str:
-    if left is not None:
-        return f"{name} leaves {_percent(left)} of the gradient"
+def _describe_method(name: str, shaper: Shaper, hold: Any, share_left: float | None) -> str:
+    if share_left is not None:
+        return f"{name} leaves {_percent(share_left)} of the gradient"
     if not shaper.active:
         return f"{name} is off" if hold is None else f"{name} waits until the entropy falls"
     return f"{name} acts on the loss" if not shaper.overrides(*ROLLOUT_HOOKS, *BATCH_HOOKS) else name

@@ -44,11 +44,11 @@ def measure_template(trainer: Any, prompt: Any, ids: Sequence[int]) -> float | N
     opening = count_opening(trainer, prompt)
     row = torch.tensor([list(ids)], device=device)
     # Every rank runs the model, because a pass of a sharded model is collective.
-    kept = min(max(opening, 1), row.size(1) - 1)
+    count = min(max(opening, 1), row.size(1) - 1)
     with (
         keep_random_state(device),
         disable_gradient_checkpointing(trainer.model, trainer.args.gradient_checkpointing_kwargs),
     ):
-        logps, *_ = forward(trainer, trainer.model, row, torch.ones_like(row), kept)
+        logps, *_ = forward(trainer, trainer.model, row, torch.ones_like(row), count)
     vocabulary_size = trainer.model.config.get_text_config().vocab_size
     return -logps.mean().item() / math.log(vocabulary_size) if opening else None

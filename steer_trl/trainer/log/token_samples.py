@@ -45,9 +45,9 @@ class TokenLog:
         """Return the rollout. If it is to be exported, add the row numbers and rewards of its completions."""
         step = self._trainer.state.global_step + 1
         if self._is_due(step):
-            own = own_rows(self._trainer, rollout)
-            rollout[ROWS] = own
-            rollout[REWARDS] = self._rollouts.rewards_per_function[own]
+            rows = own_rows(self._trainer, rollout)
+            rollout[ROWS] = rows
+            rollout[REWARDS] = self._rollouts.rewards_per_function[rows]
             rollout[EXPORT_STEP] = torch.tensor(step)
         return rollout
 
@@ -80,7 +80,7 @@ class TokenLog:
         for row in (inputs[ROWS] < GROUPS * size).nonzero().flatten().tolist():
             place = int(inputs[ROWS][row])
             rewards = inputs[REWARDS][row].tolist()
-            known = {
+            fields = {
                 "step": trainer.state.global_step + 1,
                 "export_step": int(inputs[EXPORT_STEP]),
                 "group": place // size,
@@ -88,7 +88,7 @@ class TokenLog:
                 "reward": total_reward(trainer, inputs[REWARDS][row : row + 1]).item(),
                 "rewards": dict(zip(trainer.reward_func_names, rewards, strict=True)),
             }
-            lines.append(line_of(trainer, inputs, batch, numbers, row, known))
+            lines.append(line_of(trainer, inputs, batch, numbers, row, fields))
         return lines
 
     def _is_due(self, step: int) -> bool:
@@ -96,8 +96,8 @@ class TokenLog:
         interval = self._trainer.args.log_tokens
         if not interval:
             return False
-        last = step - 1 + ceil(steps_per_rollout(self._trainer) / self._trainer.args.gradient_accumulation_steps)
-        return step == 1 or last // interval > (step - 1) // interval
+        last_step = step - 1 + ceil(steps_per_rollout(self._trainer) / self._trainer.args.gradient_accumulation_steps)
+        return step == 1 or last_step // interval > (step - 1) // interval
 
     def _write(self, export_step: int) -> None:
         lines = gather_object(self._lines)

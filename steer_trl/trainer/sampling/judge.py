@@ -39,7 +39,7 @@ class GroupVerdict:
     @classmethod
     def merge(cls, parts: list["GroupVerdict"]) -> "GroupVerdict":
         """Concatenate the verdicts on several attempts."""
-        return cls(**{one.name: torch.cat([getattr(part, one.name) for part in parts]) for one in fields(cls)})
+        return cls(**{field.name: torch.cat([getattr(part, field.name) for part in parts]) for field in fields(cls)})
 
 
 def judge_groups(trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], generated: tuple[Any, ...]) -> GroupVerdict:

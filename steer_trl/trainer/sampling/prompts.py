@@ -106,16 +106,16 @@ class PromptStream:
         They are drawn in batches no larger than TRL's. A pass over the data set ends when fewer prompts are left than
         the next batch needs.
         """
-        drawn: list[int] = []
-        while len(drawn) < count:
-            size = min(self._batch_size, count - len(drawn))
+        numbers: list[int] = []
+        while len(numbers) < count:
+            size = min(self._batch_size, count - len(numbers))
             if self.position + size > len(self._order):
                 self.passes += 1
                 self.position = 0
                 self._order = list(self._passes)
-            drawn += self._order[self.position : self.position + size]
+            numbers += self._order[self.position : self.position + size]
             self.position += size
-        return drawn
+        return numbers
 
     def rows_of(self, numbers: list[int]) -> list[dict[str, Any]]:
         """Return the rows with these `numbers`, each as a new dictionary."""

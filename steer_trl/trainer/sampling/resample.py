@@ -95,7 +95,7 @@ class Collected:
     Each rank stores its own completions and the verdict on the completions of all ranks.
     """
 
-    own: list[StoredCompletion]
+    completions: list[StoredCompletion]
     verdict: GroupVerdict
     has_tool_masks: bool
 
@@ -130,10 +130,10 @@ class Resampling:
         collected = Collected(
             self._own_part(completions), self._verdict_on(completions, num_informative), has_tool_masks
         )
-        rows = self._stream.rows_of([completion["number"] for completion in collected.own])
+        rows = self._stream.rows_of([completion["number"] for completion in collected.completions])
 
         def give_completions(_generate: Callable[..., Any], prompts: list[Any]) -> tuple[Any, ...]:
-            return to_generated(self._trainer, prompts, collected.own, collected.has_tool_masks)
+            return to_generated(self._trainer, prompts, collected.completions, collected.has_tool_masks)
 
         def give_rewards(_calculate: Callable[..., Any], *_: Any) -> torch.Tensor:
             return collected.verdict.rewards
@@ -159,8 +159,9 @@ class Resampling:
         numbers = self._stream.first(trainer.args.groups_per_rollout)
         if numbers is None:
             return
-        own = self._own_part([number for number in numbers for _ in range(trainer.num_generations)])
-        ours, trls = ([(*row, row.get("prompt")) for row in rows] for rows in (self._stream.rows_of(own), inputs))
+        numbers = self._own_part([number for number in numbers for _ in range(trainer.num_generations)])
+        read = self._stream.rows_of(numbers)
+        ours, trls = ([(*row, row.get("prompt")) for row in rows] for rows in (read, inputs))
         differs = torch.tensor(float(ours != trls), device=trainer.accelerator.device)
         if trainer.accelerator.reduce(differs).item() and trainer.accelerator.is_main_process:
             logger.warning(OTHER_ROWS, class_of_override(trainer, *HANDLES_ROWS) or "the data loader")
@@ -181,38 +182,38 @@ class Resampling:
         """
         args = self._trainer.args
         size = self._trainer.num_generations
-        wanted = args.groups_per_rollout
+        num_groups = args.groups_per_rollout
         groups = self._waiting
         self._waiting = []
         verdicts: list[GroupVerdict] = []
         rejects: list[PromptGroup] = []
-        while len(groups) < wanted and len(verdicts) < args.dynamic_sampling_max_attempts:
-            attempt = self._attempt(build, self._count_prompts(missing=wanted - len(groups)))
+        while len(groups) < num_groups and len(verdicts) < args.dynamic_sampling_max_attempts:
+            attempt = self._attempt(build, self._count_prompts(missing=num_groups - len(groups)))
             verdict = attempt.verdict
             verdicts.append(verdict)
             informative = verdict.chosen.nonzero().flatten().tolist()
             share = (len(informative) + 1) / (len(verdict.chosen) + 1)
             self._share = share if self._share is None else MEMORY * self._share + (1 - MEMORY) * share
-            others: list[int] = []
+            fillers: list[int] = []
             # After the last attempt, groups that are not informative fill the rollout.
             if len(verdicts) == args.dynamic_sampling_max_attempts:
-                missing = max(wanted - len(groups) - len(informative), 0)
-                others = (~verdict.chosen).nonzero().flatten().tolist()[:missing]
-            first = self._trainer.accelerator.process_index * len(attempt.completions)
-            exchanged = exchange_groups(attempt.completions, first, [*informative, *others], size)
+                missing = max(num_groups - len(groups) - len(informative), 0)
+                fillers = (~verdict.chosen).nonzero().flatten().tolist()[:missing]
+            first_row = self._trainer.accelerator.process_index * len(attempt.completions)
+            exchanged = exchange_groups(attempt.completions, first_row, [*informative, *fillers], size)
             groups = groups + exchanged[: len(informative)]
             rejects = exchanged[len(informative) :]
-        num_informative = min(len(groups), wanted)
-        self._warn_if_short(num_informative, wanted, verdicts)
+        num_informative = min(len(groups), num_groups)
+        self._warn_if_short(num_informative, num_groups, verdicts)
         if args.dynamic_sampling_surplus == "keep":
-            self._waiting = groups[wanted:]
-        return groups[:wanted] + rejects, num_informative, verdicts
+            self._waiting = groups[num_groups:]
+        return groups[:num_groups] + rejects, num_informative, verdicts
 
-    def _warn_if_short(self, num_informative: int, wanted: int, verdicts: list[GroupVerdict]) -> None:
-        is_short = num_informative < wanted
+    def _warn_if_short(self, num_informative: int, num_groups: int, verdicts: list[GroupVerdict]) -> None:
+        is_short = num_informative < num_groups
         if is_short and not self._was_short and self._trainer.accelerator.is_main_process:
             num_prompts = sum(len(verdict.chosen) for verdict in verdicts)
-            logger.warning(SHORT, num_informative, wanted, len(verdicts), num_prompts)
+            logger.warning(SHORT, num_informative, num_groups, len(verdicts), num_prompts)
         self._was_short = is_short
 
     def _warn_if_unjudged(self, verdict: GroupVerdict) -> None:
@@ -231,15 +232,15 @@ class Resampling:
         A number that is estimated from earlier attempts is rounded up to a multiple of the number of ranks.
         """
         factor = self._trainer.args.dynamic_sampling_factor
-        wanted = self._trainer.args.groups_per_rollout
+        num_groups = self._trainer.args.groups_per_rollout
         if factor:
-            return factor * wanted
+            return factor * num_groups
         if self._share is None:
-            return wanted
+            return num_groups
         # With this count, `missing` is MARGIN standard deviations below the expected number of informative groups.
         spread = MARGIN * math.sqrt(self._share * (1 - self._share))
         root = (spread + math.sqrt(spread**2 + 4 * self._share * missing)) / (2 * self._share)
-        count = min(math.ceil(root**2), MOST_ROLLOUTS * wanted)
+        count = min(math.ceil(root**2), MOST_ROLLOUTS * num_groups)
         ranks = self._trainer.accelerator.num_processes
         return -(-count // ranks) * ranks
 
