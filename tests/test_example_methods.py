@@ -29,7 +29,7 @@ def method(name, given=None, **settings):
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_its_recipe_is_accepted(name):
+def test_the_recipe_of_an_example_is_accepted(name):
     recipe = ["--config", str(ROOT / f"examples/methods/{name}.yaml")]
     _, args, _ = parse([*recipe, "--use_cpu", "true", "--bf16", "false"])
     (shaper,) = make_shapers(args).values()
@@ -64,7 +64,7 @@ def test_settings_out_of_range_are_refused_by_name(name, field, value):
 
 
 @pytest.mark.parametrize("name", ["entropic", "clip_bounds"])
-def test_a_strength_is_refused_where_it_is_moved(name):
+def test_a_strength_that_hold_entropy_moves_is_refused(name):
     with pytest.raises(ValueError, match=r"strength=0\.5 cannot be combined with hold_entropy"):
         method(name, {"strength": 0.5}, hold_entropy=0.5)
 

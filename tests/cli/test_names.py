@@ -55,7 +55,7 @@ finally:
     ],
     ids=lambda line: line[-2],
 )
-def test_a_wrong_name_costs_no_import(line, tmp_path):
+def test_a_wrong_name_is_reported_before_torch_is_imported(line, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH, *line], env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True
     )
@@ -75,7 +75,7 @@ def test_a_missing_folder_of_a_model_is_named(path, is_there, tmp_path, monkeypa
     assert bool(complaints) is not is_there and all(f"{path!r}" in one and "Hub" not in one for one in complaints)
 
 
-def test_a_hub_name_is_looked_up_there():
+def test_a_model_that_is_not_on_the_hub_is_named():
     (complaint,) = names.model_complaints("org/no-such-model")
     assert "'org/no-such-model'" in complaint and "Hub" in complaint  # the tests have no network
 

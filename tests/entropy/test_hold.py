@@ -96,7 +96,7 @@ def test_the_unit_of_a_strength_is_the_methods():
     assert shaper.strength == pytest.approx(3 * 3.3 * (math.log(0.4 / 0.2) - math.log(1.02)))
 
 
-def test_these_methods_have_a_strength():
+def test_every_method_with_a_strength_is_listed():
     assert {name for name, method in SHAPERS.items() if method.control is not None} == ABLE.keys()
 
 
@@ -211,7 +211,7 @@ class TestLettingGo:
         begin(hold, *[0.5] * 4)
         return hold.regulator.path
 
-    def test_one_number_holds_then_falls(self):
+    def test_the_level_alone_sets_the_whole_path(self):
         path = self.path()
         assert path.level == pytest.approx(0.4)
         assert path.final == pytest.approx(0.4 * FINAL_OVER_LEVEL) and path.release_start == RELEASE_AFTER

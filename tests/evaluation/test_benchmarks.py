@@ -55,7 +55,7 @@ def test_unique_ids_name_problems(given, expected):
         ('{"problem": "a"}', "must have a column 'prompt' for a judge of your own"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(tmp_path, rows, message):
+def test_rows_that_cannot_be_asked_are_refused(tmp_path, rows, message):
     path = tmp_path / "mine.jsonl"
     path.write_text(rows + "\n")
     with pytest.raises(ValueError, match=f"benchmark '.*mine.jsonl'.*{message}"):

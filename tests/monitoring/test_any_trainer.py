@@ -118,7 +118,7 @@ def test_every_alarm_of_learning_is_provoked():
     assert names == {name.split()[0] for name in RUNS} - {"healthy"}
 
 
-def test_the_training_is_that_without_it(make_trainer):
+def test_the_callback_leaves_the_training_unchanged(make_trainer):
     def trained(**arguments):
         trainer = make_trainer(trainer_arguments=arguments, max_steps=3)
         trainer.train()

@@ -134,7 +134,7 @@ def test_a_bad_token_gets_weight_one(bad, which, change, mapping):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_float32_inside_whatever_comes_in(dtype):
+def test_weights_are_computed_in_float32(dtype):
     logps = -torch.rand(2, 5).to(dtype)
     arguments = logps, logps - 0.1, torch.rand(2, 5).to(dtype), torch.randn(2).to(dtype)
     mask = torch.ones(2, 5)

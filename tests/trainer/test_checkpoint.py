@@ -68,7 +68,7 @@ class TestCheckpoint:
         assert "has no state of 'stare'" in caplog.text
 
     @pytest.mark.parametrize(("saved", "content"), [(3, "no rollout"), (4, "its rollout")])
-    def test_an_epoch_that_ends_with_a_shorter_step(self, train, make_trainer, tmp_path, prompts, saved, content):
+    def test_an_epoch_with_a_shorter_last_step_resumes(self, train, make_trainer, tmp_path, prompts, saved, content):
         """Eight micro-batches an epoch, three a step: steps of 3, 3, 2; a rollout lasts two micro-batches."""
         sizes = {"gradient_accumulation_steps": 3, "steps_per_generation": 2, "shaping_scope": "micro_batch"}
         settings = sizes | {"max_steps": 8, "save_strategy": "steps", "save_steps": 1}

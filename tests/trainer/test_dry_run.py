@@ -103,7 +103,7 @@ def traces(trainer):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_the_training_is_that_without_it(make, tmp_path, name, capsys):
+def test_a_dry_run_leaves_the_training_unchanged(make, tmp_path, name, capsys):
     without = make(SETTINGS[name])
     without.train()
     expected = traces(without)
@@ -367,7 +367,7 @@ def look(make_trainer, tokenizer, taught):
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_broken_is_named_with_its_remedy(look, capsys, name):
+def test_a_fault_is_named_with_its_remedy(look, capsys, name):
     result = look(BROKEN[name])
     rule = BY_NAME[name.split()[0]]
     row = next(row for row, names in ROWS.items() if rule.name in names)
@@ -378,7 +378,7 @@ def test_what_is_broken_is_named_with_its_remedy(look, capsys, name):
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_what_is_sound_has_no_mark(look, name):
+def test_a_sound_run_has_no_bad_mark(look, name):
     result = look(SOUND[name])
     assert result.bad == [], result
 

@@ -273,7 +273,7 @@ class TestTheWork:
             assert shapes[0] == (rows, ids.size(1))
 
     @pytest.mark.parametrize("window", [None, 2, 5, 30])
-    def test_layers_hold_what_those_of_transformers_hold(self, monkeypatch, window):
+    def test_growing_layers_equal_those_of_transformers(self, monkeypatch, window):
         """Random passes and rows, across the sizes at which memory is reserved anew."""
         monkeypatch.setattr(cache, "ROOM", 4)
         dice = torch.Generator().manual_seed(window or 0)
@@ -428,7 +428,7 @@ LEFT_TO_GENERATE = {
 
 @pytest.mark.filterwarnings("ignore:Position ids are not supported")
 @pytest.mark.parametrize("case", LEFT_TO_GENERATE)
-def test_what_it_does_not_serve_is_left_to_generate(make_trainer, tokenizer, monkeypatch, caplog, case):
+def test_unserved_settings_are_left_to_generate(make_trainer, tokenizer, monkeypatch, caplog, case):
     """The completions are TRL's to the last bit, and one line gives the reason."""
     settings = dict(LEFT_TO_GENERATE[case])
     rows = settings.pop("rows", 8)

@@ -52,7 +52,7 @@ def test_a_constant_coefficient_is_trls_penalty(train, switch):
     assert not same_parameters(ours, train(GRPOTrainer, **SWITCHES[switch]))
 
 
-def test_the_reference_of_an_adapter_is_the_model_without_it(train):
+def test_the_reference_of_an_adapter_is_its_base_model(train):
     ours = train(SteerGRPOTrainer, **KL, **of_method("kl", coef=0.5), trainer_arguments=lora())
     assert ours.ref_model is None
     theirs = train(GRPOTrainer, beta=0.5, trainer_arguments=lora())

@@ -62,7 +62,7 @@ def test_kl_cov(seed, fraction, coef):
 
 
 @pytest.mark.parametrize("advantage", [0.0, 1.0])
-def test_kl_cov_keeps_its_share_of_equal_advantages(advantage):
+def test_kl_cov_keeps_its_share_where_advantages_are_equal(advantage):
     """Groups that teach nothing, or a micro-batch of one completion: every covariance is 0."""
     numbers = -torch.rand(4, 4, 10, generator=torch.Generator().manual_seed(0))
     batch = TokenBatch(*numbers, torch.full((4, 1), advantage), torch.ones(4, 10), 1.0, 1e9)
