@@ -67,7 +67,7 @@ class TrainParser(RecipeParser):
     """Parses the settings of a training run from its recipe and its command line.
 
     If the command line, or a recipe that extends another one, replaces the methods or switches the level off, the
-    recipe's settings for what was replaced are dropped.
+    recipe's settings for the replaced methods or the level are dropped.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -106,7 +106,8 @@ def step_of(entry: Mapping[str, Any]) -> int:
 def read_description(folder: Path, notes: list[str] | None = None) -> dict[str, Any]:
     """Return the fields of `run.json` in a `_logs` folder that have the type in `FIELDS`.
 
-    What is missing, unreadable or of another type is left out. The last two are appended to `notes`.
+    A field that is missing or has another type is left out, and so are all if the file is unreadable. `notes` gets a
+    sentence about each, except about missing fields.
     """
     path = folder / RUN
     if not path.is_file():

@@ -122,7 +122,7 @@ def _options(reading: Reading) -> list[str] | None:
         letters = [part.letter for part in parts if isinstance(part, Choice) and part.content is None]
         return sorted(letters) if len(letters) == len(reading.parts) > 1 else None
     text = _text(reading)
-    # Points are listed in any order, so that `CA` is a segment.
+    # Letters of options are listed in alphabetical order. `CA` is a segment between two points.
     is_list = re.fullmatch("[A-H]{2,}", text) is not None and list(text) == sorted(set(text))
     return list(text) if is_list else None
 

@@ -3,7 +3,7 @@ r"""Points at which two formulas are compared by value.
 Formulas that differ must differ at one of the points. Most of them differ everywhere, so a few random points near 1
 are enough. Three kinds agree on a large part of the numbers, and have points of their own:
 
-| kind | where it shows what it is |
+| kind | where such formulas differ |
 |---|---|
 | branches: $|x-5|$, $\max(x,3)$, $\sqrt{x^2-6x+9}$, $\arccos(\cos x)$ | far from 0, beyond every number in it |
 | rounding: $\lfloor n/10\rfloor$, $\lceil x\rceil$ | at whole numbers, between them, near multiples of a denominator |

@@ -74,7 +74,7 @@ class TrainerGenerator:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What completions depend on, apart from the sampling, under the names of `steer-trl eval`."""
+        """The settings that completions depend on, apart from the sampling, under the names of `steer-trl eval`."""
         trainer = self.trainer
         template = getattr(trainer, "chat_template_kwargs", None)
         settings: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What counts as correct: one reward function for methods, dynamic sampling and the log, and one threshold.
+"""Correctness: one reward function and one threshold decide, for methods, dynamic sampling and the log.
 
     correct_i = (reward of completion i by the function correct_reward) > correct_threshold
 
@@ -97,7 +97,7 @@ class CorrectnessRemarks:
     def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper]) -> None:
         self._trainer = trainer
         self._readers = {name: shaper for name, shaper in shapers.items() if "correctness" in shaper.reads}
-        # The smallest and the largest reward so far on either side of the threshold.
+        # On each side of the threshold, the smallest and the largest reward so far.
         self._ends: dict[bool, tuple[float, float]] = {}
         self._is_done = not self._readers
 

@@ -95,7 +95,7 @@ class RolloutShaping:
     # While TRL generates a rollout.
 
     def begin_rollout(self) -> None:
-        """Forget what was recorded of the last rollout."""
+        """Discard the records of the last rollout."""
         self.rewards_per_function = torch.empty(0)
         self._first_pass = None
         self._advantages_of_trl = None

@@ -5,8 +5,8 @@ this package overrides. A subclass could bypass a method of ours, or throw its r
 GRPO, and nobody would notice. So the first loss is given inputs that record whether their advantages are read, and the
 first step must have used the loss's gradient. Later losses get a plain dictionary.
 
-What methods have done to a rollout is stored beside its advantages if a subclass could change these before the loss.
-A difference is reported once.
+If a subclass could change the advantages of a rollout before the loss, a copy of them is stored after the methods have
+acted. A difference is reported once.
 """
 
 import logging

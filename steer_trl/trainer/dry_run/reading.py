@@ -1,4 +1,4 @@
-"""What a twin's first rollout and step are: completions, rewards, speeds, and the numbers of the log.
+"""The measurements of a twin's first rollout and step: completions, rewards, speeds, and the numbers of the log.
 
 Completions and rewards are read where TRL calls `_generate` and `_calculate_rewards`. With dynamic sampling, these are
 the completions of all attempts. All other numbers are those that the trainer logs.
@@ -203,7 +203,7 @@ class Reading:
         return numbers | ({LENGTH: longest / positions} if is_number(positions) else {})
 
     def _measure_run(self) -> dict[str, float]:
-        """Return what the length of the run means for the learning rate and for `hold_entropy`."""
+        """Return the largest share of the learning rate that is reached, and the run's length in initial rollouts."""
         twin = self._twin
         numbers = {}
         steps = twin.state.max_steps

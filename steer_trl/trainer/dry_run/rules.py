@@ -1,4 +1,4 @@
-"""The rules of a dry run: those of the alarms (`monitoring/watch.py`), and some about what no log entry has.
+"""The rules of a dry run: those of the alarms (`monitoring/watch.py`), and some about numbers that no log entry has.
 
 An alarm waits until its rule has held for several steps. Here, one rollout decides: the mark is *bad* beyond the
 threshold at which the alarm fires, and *look* between that and the one at which it clears.

@@ -1,4 +1,4 @@
-"""How much of the gradient each method leaves, against none.
+"""The share of the gradient that each method leaves, compared with no method.
 
 In the first step, the policy has not moved since the rollout: the ratio is 1 and nothing is clipped. So the gradient
 of the loss with respect to the log-probability of a token is its advantage times a constant, and

@@ -1,4 +1,4 @@
-"""The table of a dry run: what the first rollout is, a mark for each row, and remedies."""
+"""The table of a dry run: the numbers of the first rollout, a mark for each row, and remedies."""
 
 import math
 import textwrap
@@ -86,7 +86,7 @@ def _wrap(line: str, columns: int) -> list[str]:
 
 
 def make_result(twin: Any, reading: Reading) -> DryRun:
-    """Return the table of what was read of a `twin`."""
+    """Return the table of the numbers that `reading` has read from a `twin`."""
     rows: list[Row] = []
     for name, describe in DESCRIPTIONS.items():
         text = describe(twin, reading)

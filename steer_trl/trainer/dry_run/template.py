@@ -1,4 +1,4 @@
-"""Whether the model has seen its chat template: how much the tokens that open an answer surprise it.
+"""The surprisal of the tokens with which a chat template opens an answer. It shows whether the model knows them.
 
 A template ends a prompt with tokens such as `<|im_start|>assistant` and a line break. A model that was trained with it
 expects them. To one that never saw them they are less likely than a token that is drawn by chance:

@@ -2,7 +2,7 @@
 
 The twin is an object of the trainer's class with the same model, data, rewards and engine, and with its own copies of
 all that a training run writes to: the attributes of the trainer, TRL's logs, Accelerate's state, the configuration and
-the parts of this package. So nothing of the trainer has to be put back, except what is shared with the twin:
+the parts of this package. So nothing of the trainer has to be restored, except the state that it shares with the twin:
 
     the random states, the gradients, the modes of the model's modules, and what Accelerate writes into the model
 

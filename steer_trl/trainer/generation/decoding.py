@@ -135,7 +135,7 @@ def draw(probabilities: Tensor, rows: Tensor, num_rows: int) -> Tensor:
     r"""Return a token `[b]` for each of b rows, drawn with the given `probabilities` `[b, V]`.
 
     Torch draws \(\arg\max_v p_v / q_v\) with \(q_v \sim \mathrm{Exp}(1)\). The numbers q are drawn for all `num_rows`
-    rows, so that each row gets the same ones whichever rows have left. `rows` are those that have not.
+    rows, so that a row gets the same numbers whichever other rows have left the batch. `rows` are still in it.
     """
     if len(rows) == num_rows:
         return torch.multinomial(probabilities, num_samples=1)[:, 0]

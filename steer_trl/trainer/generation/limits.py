@@ -1,4 +1,4 @@
-"""What the decoding loop serves. Whatever is not listed here is left to the loop of `generate`.
+"""The limits of the decoding loop. All other cases are left to the loop of `generate`.
 
 The loop removes rows from the batch, so nothing that it calls may remember the rows of earlier tokens, and no row may
 depend on the others.

@@ -126,7 +126,7 @@ class _Lines(TrainerCallback):
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
         """Print the dictionary if it is wanted, and the line."""
         if self._with_dictionary:
-            # Transformers' display takes `total_flos` out of what it is given.
+            # Transformers' display removes `total_flos` from the dictionary, which other callbacks read.
             super().on_log(args, state, control, logs=dict(logs or {}), **kwargs)
         if logs and state.is_world_process_zero:
             _print(self._formatter.line(logs, state))

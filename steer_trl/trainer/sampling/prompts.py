@@ -17,7 +17,7 @@ from steer_trl.trainer.trl import GRPOTrainer, class_of_override, steps_per_roll
 
 
 class Schedule(NamedTuple):
-    """How often a sampler of TRL's trainer repeats its prompts.
+    """The repetitions of prompts by a sampler of TRL's trainer.
 
     Each rollout takes `prompts` prompts, each `size` times in a row, and comes `repeats` times.
     """
@@ -76,8 +76,8 @@ class PromptStream:
     """Draws prompts for all ranks.
 
     `begin` returns the row numbers of the prompts, in a new order each time that its result is iterated. `rows` is the
-    data set, and `collate` is what the data loader makes of its rows. `passes` counts finished passes over the data
-    set. `position` counts the prompts drawn in the current pass.
+    data set, and `collate` makes a batch of rows, as the data loader does. `passes` counts finished passes over the
+    data set. `position` counts the prompts drawn in the current pass.
     """
 
     def __init__(

@@ -119,7 +119,7 @@ class Resampling:
     def build_rollout(self, build: BuildRollout, inputs: Rows) -> dict[str, Any]:
         """Collect groups for a rollout, have TRL `build` it from them, and log how they were chosen.
 
-        `inputs` are the rows from which TRL would build it. They are only compared with those that are read here.
+        `inputs` are the rows from which TRL would build it. They are only compared with the rows of the prompt stream.
 
         Collective.
         """
