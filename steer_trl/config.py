@@ -17,7 +17,7 @@ from steer_trl.entropy.checks import hold_conflicts
 from steer_trl.options.base import add_help, settings_of, single_complaints
 from steer_trl.options.former_names import former_complaints, take_former_values
 from steer_trl.options.methods import MethodSettings
-from steer_trl.options.run import RunOptions, SamplingOptions
+from steer_trl.options.run import RunSettings, SamplingSettings
 from steer_trl.options.trl import entropy_target_complaints, reward_weight_complaints
 from steer_trl.shaping import Reads, Shaper, find_shaper, options
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
@@ -54,7 +54,7 @@ def refuse_former_names(config: type["SteerGRPOConfig"]) -> type["SteerGRPOConfi
 @refuse_former_names
 @add_help
 @dataclass
-class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
+class SteerGRPOConfig(RunSettings, SamplingSettings, MethodSettings):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import CorrectnessOptions, Setting
+from steer_trl.options.base import CorrectnessSettings, Setting
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import is_right
@@ -37,10 +37,10 @@ class UcpoOptions:
     ] = 0.2
 
 
-class Ucpo(Shaper[CorrectnessOptions]):
+class Ucpo(Shaper[CorrectnessSettings]):
     """Scales the advantages of correct completions so that less likely ones get more."""
 
-    settings_class = CorrectnessOptions
+    settings_class = CorrectnessSettings
     options_class = UcpoOptions
     options: UcpoOptions
     paper = Paper(

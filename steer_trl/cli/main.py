@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.metadata import version
 
 from steer_trl.cli.errors import report_errors
-from steer_trl.cli.names import check_names
+from steer_trl.cli.name_checks import check_names
 from steer_trl.cli.recipe_files import set_environment, split_recipe
 from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.support.validation import did_you_mean

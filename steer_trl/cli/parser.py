@@ -14,7 +14,7 @@ from typing import Any
 from trl import TrlParser
 
 from steer_trl.cli.errors import OneLineParser
-from steer_trl.cli.names import BARE
+from steer_trl.cli.name_checks import BARE
 from steer_trl.cli.recipe_files import SENTENCE, load_recipe, set_environment, split_recipe
 from steer_trl.support.validation import refuse
 

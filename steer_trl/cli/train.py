@@ -24,14 +24,14 @@ from steer_trl.cli.arguments import PUBLIC_TEXTS, MathArguments
 from steer_trl.cli.checks import check
 from steer_trl.cli.errors import OneLineParser, mark_crashes
 from steer_trl.cli.launch import launch, read_engine
-from steer_trl.cli.names import CHECKPOINT_STATE, MODELS, read_command
+from steer_trl.cli.name_checks import CHECKPOINT_STATE, MODELS, read_command
 from steer_trl.cli.parser import RecipeParser, parse_resume, print_help, print_summary
 from steer_trl.cli.recipe_files import read_layers
 from steer_trl.cli.rewards import load_tools
 from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.options.base import ShapingConfig, find_changes
 from steer_trl.options.methods import MethodSettings
-from steer_trl.options.run import RunOptions, SamplingOptions
+from steer_trl.options.run import RunSettings, SamplingSettings
 from steer_trl.shaping import SHAPERS
 from steer_trl.shaping.checks import find_unread
 from steer_trl.support.redact import select_public
@@ -145,9 +145,9 @@ def show_help(shows_all: bool) -> None:
         return
     kinds = {
         "Method and entropy": ShapingConfig,
-        "Dynamic sampling": SamplingOptions,
+        "Dynamic sampling": SamplingSettings,
         "Data, reward and evaluation": MathArguments,
-        "Log, end and model card": RunOptions,
+        "Log, end and model card": RunSettings,
         "Settings of single methods": MethodSettings,
     }
     shown_names = {field.name for field in fields(GRPOConfig)}
@@ -192,7 +192,7 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     if math_args.dry_run:
         # The trainer would create the repository.
         training_args.push_to_hub = False
-    # `names.py` has checked that the model is given.
+    # `name_checks.py` has checked that the model is given.
     assert model_args.model_name_or_path is not None
     trainer = SteerGRPOTrainer(
         model=model_args.model_name_or_path,

@@ -20,7 +20,7 @@ from datasets import Dataset, Features, List, Value, concatenate_datasets
 from tqdm import tqdm
 
 from steer_trl.data.instructions import INSTRUCTIONS, add_instruction
-from steer_trl.data.reading import read_rows
+from steer_trl.data.raw_rows import read_rows
 from steer_trl.data.schemas import QUESTIONS, answer_columns, read_row
 from steer_trl.data.sources import SOURCES
 from steer_trl.rewards import MathReward

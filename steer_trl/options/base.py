@@ -262,7 +262,7 @@ class ShapingConfig(GRPOConfig):
 
 
 @dataclass
-class CorrectnessOptions(ShapingConfig):
+class CorrectnessSettings(ShapingConfig):
     """The settings that decide whether a completion is correct, for some methods and for dynamic sampling."""
 
     correct_reward: Annotated[

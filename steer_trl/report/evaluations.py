@@ -30,7 +30,7 @@ Samplings = Mapping[str, Evaluation]
 
 
 @dataclass
-class Evaluations:
+class RunEvaluations:
     """The evaluations in a run's folder.
 
     Attributes:
@@ -46,9 +46,9 @@ class Evaluations:
     intervals: dict[str, list[tuple[int, float, float]]] = field(default_factory=dict)
 
 
-def find_evaluations(run: Run) -> Evaluations:
+def find_evaluations(run: Run) -> RunEvaluations:
     """Find the evaluations of a run. For each evaluation that cannot be read, a note is added to the run."""
-    evaluations = Evaluations()
+    evaluations = RunEvaluations()
     inside = _list_folders(run.folder)
     folders = {path.name: path for path in inside if not path.name.startswith(run_files.CHECKPOINT)}
     in_training = folders.pop(IN_TRAINING, run.folder / IN_TRAINING)
@@ -100,7 +100,7 @@ def _one_line(error: Exception) -> str:
 # Comparisons of runs.
 
 
-def compare_runs(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
+def compare_runs(evaluations: Sequence[RunEvaluations]) -> list[dict[str, Any]]:
     """Compare the runs whose evaluations are in folders of the same name.
 
     For each name, the first run with such a folder is compared with each of the others.
@@ -115,7 +115,7 @@ def compare_runs(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
     return comparisons
 
 
-def _list_names(evaluations: Sequence[Evaluations]) -> list[str]:
+def _list_names(evaluations: Sequence[RunEvaluations]) -> list[str]:
     """Return the names of all folders with evaluations.
 
     The folder with the evaluations made during training comes last.
@@ -161,7 +161,7 @@ def _select_metrics(metrics: Mapping[str, Difference]) -> list[tuple[str, Differ
 # Sweeps over temperatures.
 
 
-def draw_frontiers(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
+def draw_frontiers(evaluations: Sequence[RunEvaluations]) -> list[dict[str, Any]]:
     """Return the data of a picture for each folder name and benchmark, with a curve for each run.
 
     The curve has a point for each temperature. Runs that were sampled at one temperature only are skipped.

@@ -37,7 +37,7 @@ from sympy import (
 )
 from sympy.core.relational import Relational
 
-from steer_trl.rewards.layout import LONGEST, TABLE, compiled, rewrite
+from steer_trl.rewards.normalization import LONGEST, TABLE, compiled, rewrite
 from steer_trl.rewards.points import choose_points, is_of_integers
 
 NORMALIZATION = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none")

@@ -7,7 +7,7 @@ import re
 
 from steer_trl.rewards import formulas
 from steer_trl.rewards.judge import judge, read_gold
-from steer_trl.rewards.layout import TABLE, normalize_layout
+from steer_trl.rewards.normalization import TABLE, normalize_layout
 from steer_trl.rewards.numerals import Number
 from steer_trl.rewards.reading import Approximation, Choice, Equation, Group, Measure, Reading, Word
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
 
-from steer_trl.rewards.layout import TABLE
+from steer_trl.rewards.normalization import TABLE
 
 DIGITS_OF_AN_APPROXIMATION = 6
 LARGEST_EXPONENT = 5_000

@@ -19,7 +19,7 @@ from typing import Any
 from sympy import Abs, Expr, Integer, Max, Min, Pow, Product, Rational, Sum, binomial, ceiling, exp, factorial, floor
 from sympy.functions.elementary.trigonometric import InverseTrigonometricFunction, TrigonometricFunction
 
-from steer_trl.rewards.layout import TABLE
+from steer_trl.rewards.normalization import TABLE
 
 Point = dict[Any, Rational]
 

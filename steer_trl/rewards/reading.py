@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
-from steer_trl.rewards.layout import LONGEST, TABLE, normalize_layout
+from steer_trl.rewards.normalization import LONGEST, TABLE, normalize_layout
 from steer_trl.rewards.numerals import Number, read_number
 from steer_trl.rewards.units import convert, read_unit
 

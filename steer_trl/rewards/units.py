@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 
 import pint
 
-from steer_trl.rewards.layout import NUMBER_WORDS, TABLE, compiled, rewrite
+from steer_trl.rewards.normalization import NUMBER_WORDS, TABLE, compiled, rewrite
 
 UNITS = TABLE["units"]
 LABELS, LETTERS, TIGHT = (set(UNITS[name].split()) for name in ("labels", "letters", "tight"))

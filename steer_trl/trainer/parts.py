@@ -17,7 +17,7 @@ from steer_trl.monitoring.sampling_warnings import truncation, warn_about_sampli
 from steer_trl.monitoring.watch import AlarmWatch
 from steer_trl.shaping import Reads, find_kl_coef, make_shapers
 from steer_trl.shaping.base import ROLLOUT_HOOKS
-from steer_trl.trainer.benchmarks import BenchmarkRuns
+from steer_trl.trainer.benchmark_runs import BenchmarkRuns
 from steer_trl.trainer.cards import ModelCards
 from steer_trl.trainer.checkpoints.checkpoint import Checkpoints
 from steer_trl.trainer.checks.preflight import check_compiled, check_correctness_of, check_tokenizer_of
@@ -31,7 +31,7 @@ from steer_trl.trainer.forward.ordering import Ordering
 from steer_trl.trainer.forward.passes import Passes
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.generation.switch import Generation
-from steer_trl.trainer.held_run import HeldRun
+from steer_trl.trainer.hold_callback import HoldCallback
 from steer_trl.trainer.log.step_means import StepMeans
 from steer_trl.trainer.log.terminal import show_lines
 from steer_trl.trainer.log.token_samples import TokenLog
@@ -133,7 +133,7 @@ class Shaping:
         """Return the callbacks that the training depends on, in their order. Those that only report are left out."""
         trainer = self._trainer
         # The path of the target must be known before a checkpoint is loaded.
-        parts: list[TrainerCallback] = [] if self.hold is None else [HeldRun(trainer, self.hold, self.generated)]
+        parts: list[TrainerCallback] = [] if self.hold is None else [HoldCallback(trainer, self.hold, self.generated)]
         return [*parts, self.checkpoints, self.tripwire, self.generated, StepMeans(trainer)]
 
     def finish_rollout(

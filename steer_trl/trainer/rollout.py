@@ -3,8 +3,8 @@
 These methods may need the rollout's score: the log-probability and entropy of each token under the policy that
 generated it, and the entropy's sensitivity if a method reads it. If TRL needs old log-probabilities, its first pass
 over the rollout computes the score, and the score is stored. Otherwise the score is computed here in two cases: a
-method needs it to compare completions, which is possible only while groups are whole (`groups.py`), or a controller
-needs the rollout's entropy. All other methods use the forward pass of the loss (`step.py`).
+method needs it to compare completions, which is possible only while groups are whole (`whole_groups.py`), or a
+controller needs the rollout's entropy. All other methods use the forward pass of the loss (`step.py`).
 
 Completions, rewards and passes are recorded while TRL's own rollout method runs (`read_rollout`). The methods act on
 what the outermost `_generate_and_score_completions` returns (`finish`), so they get the advantages and the masks that
@@ -30,7 +30,6 @@ from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.correctness import CorrectnessRemarks
 from steer_trl.trainer.forward.passes import Passes, ask_entropies
 from steer_trl.trainer.generated import GeneratedTokens
-from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, REF_LOGPS, ROWS, Score, keep_score, loss_mask
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
 from steer_trl.trainer.trl import (
@@ -44,6 +43,7 @@ from steer_trl.trainer.trl import (
     reference_of,
     replace_column,
 )
+from steer_trl.trainer.whole_groups import own_rows, whole_groups
 
 logger = logging.getLogger(__name__)
 

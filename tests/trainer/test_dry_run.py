@@ -19,7 +19,7 @@ from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.monitoring.watch import RULES
 from steer_trl.rewards import MathReward
 from steer_trl.support.exceptions import CannotContinueError
-from steer_trl.trainer.dry_run.names import LEFT
+from steer_trl.trainer.dry_run.number_names import LEFT
 from steer_trl.trainer.dry_run.rules import BY_NAME, DRY_RULES, OF_WHOLE_RUNS, ROWS
 
 # The training afterwards.

@@ -137,7 +137,7 @@ def test_the_middle_of_a_rollout_needs_the_same_accumulation(train, make_trainer
 
 
 def reports_of_hold(caplog):
-    return [record for record in caplog.records if record.name == "steer_trl.trainer.held_run"]
+    return [record for record in caplog.records if record.name == "steer_trl.trainer.hold_callback"]
 
 
 FALLING = {"hold_entropy": 4.0, "hold_entropy_unit": "nats"}

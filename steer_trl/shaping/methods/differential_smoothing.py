@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import CorrectnessOptions, Setting
+from steer_trl.options.base import CorrectnessSettings, Setting
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import deciding_rewards, is_right
@@ -39,10 +39,10 @@ class DifferentialSmoothingOptions:
     ] = 0.0
 
 
-class DifferentialSmoothing(Shaper[CorrectnessOptions]):
+class DifferentialSmoothing(Shaper[CorrectnessSettings]):
     """Advantages that favour unlikely correct answers."""
 
-    settings_class = CorrectnessOptions
+    settings_class = CorrectnessSettings
     options_class = DifferentialSmoothingOptions
     options: DifferentialSmoothingOptions
     paper = PAPERS["2511.19942"]

@@ -29,7 +29,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import CorrectnessOptions, Setting
+from steer_trl.options.base import CorrectnessSettings, Setting
 from steer_trl.options.methods import PassAtKSettings
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.shaping.base import PAPERS, Shaper
@@ -72,7 +72,7 @@ def pass_at_k_advantages(
     return (factor * (groups - rate)).nan_to_num(0.0).flatten()
 
 
-Config = TypeVar("Config", bound=CorrectnessOptions)
+Config = TypeVar("Config", bound=CorrectnessSettings)
 
 
 class ByDifficulty(Shaper[Config]):
@@ -106,10 +106,10 @@ class ByDifficulty(Shaper[Config]):
         return correct
 
 
-class MaxRL(ByDifficulty[CorrectnessOptions]):
+class MaxRL(ByDifficulty[CorrectnessSettings]):
     """MaxRL, which replaces the advantages with (r - p) / p."""
 
-    settings_class = CorrectnessOptions
+    settings_class = CorrectnessSettings
     paper = PAPERS["2602.02710"]
     needs = OWN_OR_UNSCALED_ADVANTAGES
 
@@ -127,10 +127,10 @@ class FGrpoOptions:
     ] = 1.0
 
 
-class FGrpo(ByDifficulty[CorrectnessOptions]):
+class FGrpo(ByDifficulty[CorrectnessSettings]):
     """F-GRPO, which multiplies TRL's advantages by a factor that is smaller for easier groups."""
 
-    settings_class = CorrectnessOptions
+    settings_class = CorrectnessSettings
     options_class = FGrpoOptions
     options: FGrpoOptions
     paper = PAPERS["2602.06717"]

@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.options.base import CorrectnessOptions, Setting
+from steer_trl.options.base import CorrectnessSettings, Setting
 from steer_trl.options.needs import OWN_ADVANTAGES, SIGNS, UNCLIPPED
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
@@ -45,10 +45,10 @@ class GtpoOptions:
     entropy_weight: Annotated[float, Setting("a: weight of the entropy term beside the reward.", "[0, inf)")] = 0.1
 
 
-class ByEntropy(Shaper[CorrectnessOptions]):
+class ByEntropy(Shaper[CorrectnessSettings]):
     """The base class of GTPO and GRPO-S, which share their paper and settings."""
 
-    settings_class = CorrectnessOptions
+    settings_class = CorrectnessSettings
     options_class = GtpoOptions
     options: GtpoOptions
     paper = PAPERS["2508.04349"]

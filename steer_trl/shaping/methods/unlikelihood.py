@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import CorrectnessOptions, Setting
+from steer_trl.options.base import CorrectnessSettings, Setting
 from steer_trl.options.needs import OWN_ADVANTAGES
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
@@ -33,10 +33,10 @@ class UnlikelihoodOptions:
     ] = 0.25
 
 
-class Unlikelihood(Shaper[CorrectnessOptions]):
+class Unlikelihood(Shaper[CorrectnessSettings]):
     """Advantages computed from rewards that favour unlikely correct answers."""
 
-    settings_class = CorrectnessOptions
+    settings_class = CorrectnessSettings
     options_class = UnlikelihoodOptions
     options: UnlikelihoodOptions
     paper = PAPERS["2506.02355"]

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import CorrectnessOptions, Setting
+from steer_trl.options.base import CorrectnessSettings, Setting
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.options.trl import TOKEN_MEAN_LOSSES
 from steer_trl.shaping.base import PAPERS, Shaper
@@ -33,10 +33,10 @@ class WReinforceOptions:
     positive: Annotated[float, Setting("lambda: weight of correct answers; incorrect ones have 1.", "[0, inf)")] = 0.1
 
 
-class WReinforce(Shaper[CorrectnessOptions]):
+class WReinforce(Shaper[CorrectnessSettings]):
     """Weighted REINFORCE."""
 
-    settings_class = CorrectnessOptions
+    settings_class = CorrectnessSettings
     options_class: ClassVar[type] = WReinforceOptions
     paper = PAPERS["2506.01347"]
     reads: tuple[str, ...] = ("correctness",)

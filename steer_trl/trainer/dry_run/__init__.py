@@ -1,7 +1,7 @@
 """A dry run: one rollout and its gradient show what the run would be, before anything is updated.
 
 twin.py       a twin of the trainer runs the real training up to its first update
-reading.py    completions, rewards, speeds and TRL's log of that step
+twin_reading.py    completions, rewards, speeds and TRL's log of that step
 shares.py     how much of the gradient each method leaves
 rules.py      the rules of the alarms and some more, which give each row its mark
 table.py      the result, and its table

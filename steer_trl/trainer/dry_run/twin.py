@@ -26,7 +26,7 @@ from transformers.trainer_callback import CallbackHandler
 
 from steer_trl.support.exceptions import CannotContinueError
 from steer_trl.support.randomness import keep_every_random_state
-from steer_trl.trainer.dry_run.reading import Reading
+from steer_trl.trainer.dry_run.twin_reading import TwinReading
 from steer_trl.trainer.parts import Shaping
 from steer_trl.trainer.trl import intercept
 
@@ -40,9 +40,9 @@ class UpdateReached(Exception):
 
 
 class StopBeforeUpdate(TrainerCallback):
-    """Tells a [`Reading`] of the `twin` when the step begins and ends, and leaves the training loop at its end."""
+    """Tells a [`TwinReading`] of the `twin` when the step begins and ends, and leaves the training loop at its end."""
 
-    def __init__(self, twin: Any, reading: Reading) -> None:
+    def __init__(self, twin: Any, reading: TwinReading) -> None:
         self._twin = twin
         self._reading = reading
 
@@ -160,9 +160,9 @@ def keep_optimizer(optimizer: Any) -> Iterator[None]:
             group.update(before)
 
 
-def read_first_step(twin: Any) -> Reading:
+def read_first_step(twin: Any) -> TwinReading:
     """Train the `twin` up to its first update. Raises `CannotContinueError` if its run ends before that."""
-    reading = Reading(twin)
+    reading = TwinReading(twin)
     twin.callback_handler.add_callback(StopBeforeUpdate(twin, reading))
     hooks: dict[str, Any] = {"_generate": reading.read_completions, "_calculate_rewards": reading.read_rewards}
     try:

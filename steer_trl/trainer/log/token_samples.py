@@ -14,12 +14,12 @@ from accelerate.utils import gather_object
 from steer_trl.monitoring import run_files
 from steer_trl.shaping import Shaped, TokenBatch
 from steer_trl.trainer.correctness import total_reward
-from steer_trl.trainer.groups import own_rows
 from steer_trl.trainer.inputs import EXPORT_STEP, REWARDS, ROWS
 from steer_trl.trainer.log.guard import ignore_failure
 from steer_trl.trainer.log.token_export import line_of, token_numbers
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.trl import GRPOTrainer, find_position, steps_per_rollout
+from steer_trl.trainer.whole_groups import own_rows
 
 GROUPS = 2
 """The number of groups in each export."""

@@ -25,7 +25,7 @@ from steer_trl.rewards.answers import after_thought, text_of
 from steer_trl.shaping.informative import is_informative
 from steer_trl.support.validation import is_number
 from steer_trl.trainer.correctness import deciding_function, deciding_reward, find_judges, is_decided, total_reward
-from steer_trl.trainer.dry_run.names import (
+from steer_trl.trainer.dry_run.number_names import (
     EMPTY,
     HOLD_ROLLOUTS,
     LEARNING,
@@ -40,7 +40,7 @@ from steer_trl.trainer.dry_run.shares import Shares
 from steer_trl.trainer.dry_run.template import measure_template
 from steer_trl.trainer.forward.cost import Cost
 from steer_trl.trainer.forward.layout import find_parts, has_holes
-from steer_trl.trainer.held_run import scheduled_rates
+from steer_trl.trainer.hold_callback import scheduled_rates
 from steer_trl.trainer.trl import (
     find_position,
     logged_column,
@@ -53,7 +53,7 @@ EXAMPLES = 3
 """The number of completions that are shown."""
 
 
-class Reading:
+class TwinReading:
     """Reads what a `twin` does up to its first update."""
 
     def __init__(self, twin: Any) -> None:
