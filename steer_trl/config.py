@@ -145,7 +145,7 @@ class SteerGRPOConfig(RunSettings, SamplingSettings, MethodSettings):
                     f"{name}: with one optimizer step per rollout no token has moved since its rollout, so nothing is "
                     "clipped or held. Set steps_per_generation or num_iterations for several."
                 )
-            if method.per_token and self.importance_sampling_level == "sequence":
+            if method.distinguishes_tokens and self.importance_sampling_level == "sequence":
                 remarks.append(
                     f"{name}: with importance_sampling_level='sequence' a completion's tokens share one gradient, so "
                     "only the mean of their weights acts."

@@ -33,7 +33,7 @@ class UcpoOptions:
     """The exponent of UCPO."""
 
     tau: Annotated[
-        float, Setting("0: equal advantages (GRPO). 1: advantages inverse to the likelihood.", "[0, 1]", off=0)
+        float, Setting("0: equal advantages (GRPO). 1: advantages inverse to the likelihood.", "[0, 1]", neutral=0)
     ] = 0.2
 
 
@@ -50,7 +50,7 @@ class Ucpo(Shaper[CorrectnessSettings]):
         "2605.00365",
     )
     reads = ("rewards", "correctness", "logps")
-    per_token = False
+    distinguishes_tokens = False
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return a factor for each completion; 1 for incorrect ones and those without a finite log-probability."""

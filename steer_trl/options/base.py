@@ -23,14 +23,14 @@ class Setting:
         choices (`tuple[str, ...]`): the allowed strings. If it is empty, every string is allowed.
         needs (`Mapping[str, Any]`): maps each setting that this setting needs to a value, a tuple of allowed values,
             or an interval (`options/needs.py`). If a need is not met, this setting has no effect and is refused.
-        off (`float`, *optional*): the value that switches the method off, so that the run equals GRPO bit for bit.
+        neutral (`float`, *optional*): the value that switches the method off, so that the run equals GRPO bit for bit.
     """
 
     about: str
     within: str | None = None
     choices: tuple[str, ...] = ()
     needs: Mapping[str, Any] = field(default_factory=dict)
-    off: float | None = None
+    neutral: float | None = None
 
     @property
     def help(self) -> str:

@@ -117,7 +117,7 @@ class PassAtKSettings(CorrectnessSettings):
     """Settings of `"pass_at_k"`."""
 
     pass_at_k: Annotated[
-        int, Setting("k: tries of which one must be correct; < num_generations. 1 is GRPO.", "[1, inf)", off=1)
+        int, Setting("k: tries of which one must be correct; < num_generations. 1 is GRPO.", "[1, inf)", neutral=1)
     ] = 4
 
 

@@ -209,7 +209,7 @@ class RolloutShaping:
         width = rollout["completion_ids"].size(1)
         shaped = shape_rollout(acting, groups)[rank_rows][:, :width]
         # The shape must be the same on every rank. On one of them, all completions may have a single token.
-        is_flat = before.dim() == 1 and not any(shaper.per_token for shaper in acting)
+        is_flat = before.dim() == 1 and not any(shaper.distinguishes_tokens for shaper in acting)
         rollout["advantages"] = shaped.squeeze(1) if is_flat else shaped
         self._log_change(before, rollout["advantages"], loss_mask(rollout))
         self._show(rollout["advantages"], loss_mask(with_truncated))

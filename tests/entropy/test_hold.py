@@ -125,7 +125,7 @@ class TestEachMethod:
 
     def test_strength_raises_surprising_correct_tokens(self, name):
         shaper, _ = held(name)
-        if not shaper.per_token:
+        if not shaper.distinguishes_tokens:
             pytest.skip("it does not choose tokens")
         tokens = random_batch(5)
         valid = tokens.mask.bool() & tokens.logps.isfinite()

@@ -131,3 +131,8 @@ def test_the_custom_method_of_the_docs():
     with NoFloatCumsum():
         ours = scope["FadeOut"](args).weights(batch, None)
     torch.testing.assert_close(ours[0, [0, 2, 3, 4]], torch.tensor([0.875, 0.75, 0.625, 0.5]))
+
+
+def test_the_former_name_of_distinguishes_tokens_is_refused():
+    with pytest.raises(ValueError, match=r"^Mine\.per_token has another name: distinguishes_tokens"):
+        type("Mine", (shaping.Shaper,), {"per_token": False})

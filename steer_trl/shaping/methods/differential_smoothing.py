@@ -47,7 +47,7 @@ class DifferentialSmoothing(Shaper[CorrectnessSettings]):
     options: DifferentialSmoothingOptions
     paper = PAPERS["2511.19942"]
     reads = ("correctness", "logps")
-    per_token = False
+    distinguishes_tokens = False
 
     @property
     def active(self) -> bool:

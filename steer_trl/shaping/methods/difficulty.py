@@ -82,7 +82,7 @@ class ByDifficulty(Shaper[Config]):
     """
 
     reads = ("rewards", "correctness")
-    per_token = False
+    distinguishes_tokens = False
 
     def find_correct(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return a tensor `[N]`: 1 for correct, 0 for incorrect and NaN for unscored completions."""
@@ -123,7 +123,7 @@ class FGrpoOptions:
     """Options of `"f_grpo"`."""
 
     gamma: Annotated[
-        float, Setting("gamma: how strongly mostly correct groups are weighted down.", "[0, inf)", off=0)
+        float, Setting("gamma: how strongly mostly correct groups are weighted down.", "[0, inf)", neutral=0)
     ] = 1.0
 
 

@@ -46,7 +46,7 @@ class Entrocraft(Shaper[ShapingConfig]):
     options: EntrocraftOptions
     paper = PAPERS["2604.26326"]
     reads = ("mean_entropy",)
-    per_token = False
+    distinguishes_tokens = False
 
     def __init__(self, args: ShapingConfig) -> None:
         super().__init__(args)

@@ -28,7 +28,7 @@ from steer_trl.shaping.order_statistics import Reduce
 class ForkTokensOptions:
     """Options of `"fork_tokens"`."""
 
-    fraction: Annotated[float, Setting("Share of the tokens trained on; 1 is GRPO.", "(0, 1]", off=1)] = 0.2
+    fraction: Annotated[float, Setting("Share of the tokens trained on; 1 is GRPO.", "(0, 1]", neutral=1)] = 0.2
 
 
 class ForkMeasure(NamedTuple):

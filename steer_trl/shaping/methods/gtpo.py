@@ -86,7 +86,7 @@ class Gtpo(ByEntropy):
 class GrpoS(ByEntropy):
     """GRPO-S, which computes an advantage for each completion and clips the ratios of completions."""
 
-    per_token = False
+    distinguishes_tokens = False
     needs = OWN_ADVANTAGES
     surrogate = UNCLIPPED | {"loss_type": "grpo"}
 

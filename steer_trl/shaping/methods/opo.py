@@ -25,7 +25,7 @@ class Opo(Shaper[SamplingSettings]):
 
     paper = PAPERS["2505.23585"]
     reads = ("rewards",)
-    per_token = False
+    distinguishes_tokens = False
     needs = OWN_OR_UNSCALED_ADVANTAGES
 
     @classmethod

@@ -29,7 +29,7 @@ class UnlikelihoodOptions:
     """Options of `"unlikelihood"`."""
 
     beta: Annotated[
-        float, Setting("About what share the likeliest correct answer loses; 0 is GRPO.", "[0, 1]", off=0)
+        float, Setting("About what share the likeliest correct answer loses; 0 is GRPO.", "[0, 1]", neutral=0)
     ] = 0.25
 
 
@@ -41,7 +41,7 @@ class Unlikelihood(Shaper[CorrectnessSettings]):
     options: UnlikelihoodOptions
     paper = PAPERS["2506.02355"]
     reads = ("rewards", "correctness", "logps")
-    per_token = False
+    distinguishes_tokens = False
     needs = OWN_ADVANTAGES
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:

@@ -40,7 +40,7 @@ class WReinforce(Shaper[CorrectnessSettings]):
     options_class: ClassVar[type] = WReinforceOptions
     paper = PAPERS["2506.01347"]
     reads: tuple[str, ...] = ("correctness",)
-    per_token = False
+    distinguishes_tokens = False
     needs = OWN_OR_UNSCALED_ADVANTAGES
     keeps: ClassVar[tuple[bool, ...]] = (True, False)
 
