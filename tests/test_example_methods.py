@@ -80,7 +80,7 @@ def ucpo(group, size, tau=0.2):
 
 
 @given(SEEDS, st.sampled_from([0.0, 0.3]))
-def test_ucpo(seed, missing):
+def test_ucpo_equals_the_papers_formula(seed, missing):
     rollout = batches.random_rollout(seed, missing=missing)
     unscored = rollout.rewards.isnan().unsqueeze(1)
     rollout = replace(rollout, advantages=torch.where(unscored, 0.0, rollout.advantages))
@@ -90,7 +90,7 @@ def test_ucpo(seed, missing):
 
 
 @given(SEEDS)
-def test_rsi(seed):
+def test_rsi_keeps_the_tokens_in_its_band(seed):
     batch = random_batch(seed)
     ours = weights(method("rsi", {"low": 0.7, "high": 1.2}, **EXACT), batch)
     for place in trained(batch):
@@ -99,7 +99,7 @@ def test_rsi(seed):
 
 
 @given(SEEDS, st.sampled_from([-1.0, 0.2, 1.0]))
-def test_entropic(seed, strength):
+def test_entropic_weights_follow_the_sign_of_the_advantage(seed, strength):
     batch = random_batch(seed)
     ours = weights(method("entropic", {"strength": strength}), batch)
     for i, t in trained(batch):
@@ -108,7 +108,7 @@ def test_entropic(seed, strength):
 
 @pytest.mark.parametrize(("action", "weight"), [("mask", 0.0), ("double", 2.0)])
 @pytest.mark.parametrize("quadrant", ["I", "II", "III", "IV"])
-def test_quadrant(quadrant, action, weight):
+def test_quadrant_draws_from_one_quadrant_only(quadrant, action, weight):
     rows = torch.arange(40)
     q, draws = draw_uniform(1, 0, rows, 1000).clamp(min=1e-3), draw_uniform(2, 0, rows, 1000)
     a = torch.tensor([1.0, -1.0, 0.0, 2.0]).repeat(10).unsqueeze(1)

@@ -116,7 +116,7 @@ def test_every_schema_comes_out_the_same(save, row, suffix):
         ({"problem": "?", "solution": "#### 1. Try\n$\\boxed{8}$\n#### 2. Check 3"}, r"\boxed{8}"),
     ],
 )
-def test_answers(save, row, solution):
+def test_the_answer_of_every_layout_is_read(save, row, solution):
     assert load_math_dataset(save([row]))["solution"] == [solution]
 
 

@@ -58,7 +58,7 @@ class TestOneSetting:
         again = SteerGRPOConfig(output_dir="unused", **select_settings(args) | ON_CPU)
         assert select_settings(again) == select_settings(args)  # what the card states makes the same run
 
-    def test_leaves_what_was_named_or_set(self):
+    def test_hold_entropy_leaves_a_named_method_and_set_variant(self):
         assert of(hold_entropy=0.5, stare_variant="C3").stare_variant == "C3"
         named = of(hold_entropy=0.5, advantage_shaping="repo_r")
         assert (named.advantage_shaping, named.stare_variant, named.stare_gate) == ("repo_r", None, None)

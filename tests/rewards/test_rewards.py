@@ -155,7 +155,7 @@ class TestAsATrlReward:
             ({"answer_format": "box"}, "answer_format='box' is unknown"),
         ],
     )
-    def test_refusals(self, wrong, message):
+    def test_wrong_arguments_are_refused(self, wrong, message):
         with pytest.raises(ValueError, match=message):
             MathReward(**wrong)
 

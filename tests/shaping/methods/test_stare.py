@@ -24,7 +24,7 @@ class TestStare:
 
     @pytest.mark.parametrize("variant", OPERATIONS)
     @given(SEEDS, st.sampled_from([0.1, 0.25, 0.5, 0.8, 1.0]))
-    def test_sets(self, variant, seed, fraction):
+    def test_each_variant_weights_its_own_set_of_tokens(self, variant, seed, fraction):
         batch = random_batch(seed)
         sign, surprising, weight = self.OPERATIONS[variant]
         side = [place for place in trained(batch) if sign * batch.advantages[place[0]] > 0]
