@@ -205,7 +205,7 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         peft_config=get_peft_config(model_args),
     )
     wording = {} if math_args.wording is None else {"instruction": math_args.wording}
-    trainer.shaping.cards.recipe = select_public(
+    trainer.parts.cards.recipe = select_public(
         find_changes(math_args) | wording | find_changes(model_args), PUBLIC_TEXTS
     )
     if math_args.dry_run:
@@ -217,7 +217,7 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     # Log messages, such as alarms, are printed above the progress bar and do not break it.
     with mark_crashes(), logging_redirect_tqdm():
         trainer.train(resume_from_checkpoint=parse_resume(training_args.resume_from_checkpoint))
-    if trainer.shaping.was_finished and is_model_saved(Path(training_args.output_dir)):
+    if trainer.parts.was_finished and is_model_saved(Path(training_args.output_dir)):
         trainer.accelerator.print(f"Nothing was trained or written; the model is in {training_args.output_dir}")
         return
     trainer.save_model()

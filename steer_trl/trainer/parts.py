@@ -41,7 +41,7 @@ from steer_trl.trainer.step import OptimizerStep
 from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, build_reference, forget_rollout
 
 
-class Shaping:
+class Parts:
     """The parts that a `SteerGRPOTrainer` adds to TRL's trainer.
 
     They are made before TRL's constructor runs, because it calls hooks that need them.
@@ -122,19 +122,19 @@ class Shaping:
             self.rollouts.correctness.remark_ignored()
         if args.terminal_log != "dict":
             show_lines(trainer, with_dictionary=args.terminal_log == "both")
-        parts = self.callbacks_of_training()
-        parts += [RunLog(self.cards.describe)] if args.run_log else []
-        parts += [self.alarms, FrozenModelAlarm(trainer, self.alarms)] if args.alarms else []
-        for part in parts:
-            trainer.add_callback(part)
+        callbacks = self.callbacks_of_training()
+        callbacks += [RunLog(self.cards.describe)] if args.run_log else []
+        callbacks += [self.alarms, FrozenModelAlarm(trainer, self.alarms)] if args.alarms else []
+        for callback in callbacks:
+            trainer.add_callback(callback)
         args.seal()
 
     def callbacks_of_training(self) -> list[TrainerCallback]:
         """Return the callbacks that the training depends on, in their order. Those that only report are left out."""
         trainer = self._trainer
         # The path of the target must be known before a checkpoint is loaded.
-        parts: list[TrainerCallback] = [] if self.hold is None else [HoldCallback(trainer, self.hold, self.generated)]
-        return [*parts, self.checkpoints, self.tripwire, self.generated, StepMeans(trainer)]
+        first: list[TrainerCallback] = [] if self.hold is None else [HoldCallback(trainer, self.hold, self.generated)]
+        return [*first, self.checkpoints, self.tripwire, self.generated, StepMeans(trainer)]
 
     def finish_rollout(
         self, build: Callable[[list[dict[str, Any]]], dict[str, Any]], inputs: list[dict[str, Any]]

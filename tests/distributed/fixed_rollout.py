@@ -94,8 +94,8 @@ class Recording(Watching):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.rows = []
-        self.shape, self.shaping.step.shape = self.shaping.step.shape, self.record
-        self.finish, self.shaping.rollouts.finish = self.shaping.rollouts.finish, self.count_gathered_bytes
+        self.shape, self.parts.step.shape = self.parts.step.shape, self.record
+        self.finish, self.parts.rollouts.finish = self.parts.rollouts.finish, self.count_gathered_bytes
 
     def record(self, inputs, score):
         self.rows.append(len(inputs["completion_ids"]))

@@ -114,7 +114,7 @@ class TestTheModel:
         model = tiny_qwen2(tokenizer)
         model.config._name_or_path = name
         trainer = make_trainer(SteerGRPOTrainer, model=model)
-        assert trainer.shaping.cards.base_model == (name, is_on_hub)
+        assert trainer.parts.cards.base_model == (name, is_on_hub)
 
 
 class TestLicense:

@@ -58,13 +58,13 @@ class TestCheckpoint:
         whole, checkpoint = train(SteerGRPOTrainer, **self.SETTINGS), tmp_path / "run/checkpoint-2"
         resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS | {"stare_target_entropy": 0.5})
         resumed.train(resume_from_checkpoint=str(checkpoint))
-        stare = resumed.shaping.shapers["stare"]
+        stare = resumed.parts.shapers["stare"]
         assert stare.controller.target_entropy == 0.5 * stare.start.value
         assert stare.controller.gate is False and "has no state" not in caplog.text
         (checkpoint / "shaping_state.json").unlink()
         resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
         resumed.train(resume_from_checkpoint=str(checkpoint))
-        assert resumed.shaping.shapers["stare"].state_dict() != whole.shaping.shapers["stare"].state_dict()
+        assert resumed.parts.shapers["stare"].state_dict() != whole.parts.shapers["stare"].state_dict()
         assert "has no state of 'stare'" in caplog.text
 
     @pytest.mark.parametrize(("saved", "content"), [(3, "no rollout"), (4, "its rollout")])

@@ -90,8 +90,10 @@ def without_times(value):
 def traces(trainer):
     """All that a training leaves: prompts in their order, log, states, and the numbers that are drawn next."""
     optimizer = [value for state in trainer.optimizer.state_dict()["state"].values() for value in state.values()]
-    shaping = getattr(trainer, "shaping", None)
-    parts = {} if shaping is None else {name: part.state_dict() for name, part in shaping.checkpoints._parts.items()}
+    our_parts = getattr(trainer, "parts", None)
+    parts = (
+        {} if our_parts is None else {name: part.state_dict() for name, part in our_parts.checkpoints._parts.items()}
+    )
     return {
         "prompts": trainer.reward_funcs[0].prompts,
         "log": str(without_times(trainer.state.log_history)),
@@ -455,7 +457,7 @@ def test_the_share_that_methods_leave_is_that_of_the_gradient(make_trainer, name
     trainer = make_trainer(SteerGRPOTrainer, trainer_arguments=arguments, **ONE_STEP | LEAVING[name])
     numbers = trainer.dry_run().numbers
     shares = {key: value for key, value in numbers.items() if key.startswith(LEFT)}
-    assert {key.removeprefix(LEFT) for key in shares} == set(trainer.shaping.shapers)
+    assert {key.removeprefix(LEFT) for key in shares} == set(trainer.parts.shapers)
     assert sizes[1] > 0
     assert np.prod(list(shares.values())) == pytest.approx(sizes[1] / sizes[0], rel=1e-4)
 

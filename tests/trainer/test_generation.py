@@ -335,7 +335,7 @@ class TestTheSwitch:
         before = set(vars(trainer.model))
         write(trainer)
         assert set(vars(trainer.model)) == before
-        with pytest.raises(ZeroDivisionError), trainer.shaping.generation.decode_faster():
+        with pytest.raises(ZeroDivisionError), trainer.parts.generation.decode_faster():
             assert "generate" in vars(trainer.model)
             raise ZeroDivisionError
         assert set(vars(trainer.model)) == before
@@ -489,7 +489,7 @@ def test_models_without_fast_decoding_keep_transformers_loop(make_trainer, monke
 def test_other_engines_are_left_alone_without_a_line(make_trainer, caplog, engine):
     trainer = make_trainer(SteerGRPOTrainer, **RUN)
     setattr(trainer, engine, True)
-    with trainer.shaping.generation.decode_faster():
+    with trainer.parts.generation.decode_faster():
         assert "generate" not in vars(trainer.model)
     assert not caplog.records
 

@@ -29,7 +29,7 @@ class Seeing(SteerGRPOTrainer):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.read, self.logits, self.shape, self.shaping.step.shape = {}, {}, self.shaping.step.shape, self.watch
+        self.read, self.logits, self.shape, self.parts.step.shape = {}, {}, self.parts.step.shape, self.watch
 
     def watch(self, inputs, score):
         raw = inputs["advantages"]

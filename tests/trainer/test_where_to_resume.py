@@ -42,7 +42,7 @@ class TestAFinishedRun:
         again = made(**length)
         assert again.train(resume_from_checkpoint=True).global_step == last
         assert contents(first.args.output_dir) == before
-        assert again.shaping.was_finished and same_parameters(first, again)  # a script may save the model, or evaluate
+        assert again.parts.was_finished and same_parameters(first, again)  # a script may save the model, or evaluate
 
     def test_the_log_of_a_finished_run_takes_an_evaluation(self, made, prompts):
         made().train()
@@ -138,4 +138,4 @@ def test_damaged_files_are_named_or_skipped(made, tmp_path, caplog, name, left):
         made(max_steps=4, **settings).train(resume_from_checkpoint=str(damaged.parent))
     again = made(max_steps=4, **settings)
     again.train(resume_from_checkpoint="auto")
-    assert "checkpoint-3 is skipped" in caplog.text and again.shaping.checkpoints.continued.endswith("checkpoint-2")
+    assert "checkpoint-3 is skipped" in caplog.text and again.parts.checkpoints.continued.endswith("checkpoint-2")

@@ -136,9 +136,9 @@ def describe_groups(twin: Any, reading: TwinReading) -> str:
 def describe_methods(twin: Any, reading: TwinReading) -> str:
     """Describe how much of the advantages each method leaves, how much all change, and the size of the gradient."""
     log = reading.numbers
-    shaping = getattr(twin, "shaping", None)
-    shapers = {} if shaping is None else shaping.shapers
-    hold = None if shaping is None else shaping.hold
+    our_parts = getattr(twin, "parts", None)
+    shapers = {} if our_parts is None else our_parts.shapers
+    hold = None if our_parts is None else our_parts.hold
     parts = [_describe_method(name, shaper, hold, log.get(f"{LEFT}{name}")) for name, shaper in shapers.items()]
     change = log.get(key_names.RELATIVE_CHANGE)
     parts += [f"changed by {_percent(change)} in the loss"] if change else []
@@ -162,7 +162,7 @@ def describe_entropy(twin: Any, reading: TwinReading) -> str | None:
     if entropy is None:
         return None
     text = f"{entropy:.3g} nats a token"
-    hold = getattr(getattr(twin, "shaping", None), "hold", None)
+    hold = getattr(getattr(twin, "parts", None), "hold", None)
     if hold is None:
         return text
     level = hold.args.hold_entropy * (1.0 if hold.args.hold_entropy_unit == "nats" else entropy)

@@ -27,7 +27,7 @@ from transformers.trainer_callback import CallbackHandler
 from steer_trl.support.exceptions import CannotContinueError
 from steer_trl.support.randomness import keep_every_random_state
 from steer_trl.trainer.dry_run.twin_reading import TwinReading
-from steer_trl.trainer.parts import Shaping
+from steer_trl.trainer.parts import Parts
 from steer_trl.trainer.trl import intercept
 
 SILENT = {"report_to": [], "push_to_hub": False, "eval_on_start": False, "alarms": False, "run_log": False}
@@ -101,9 +101,9 @@ def make_twin(trainer: Any, folder: str) -> Any:
     twin.log_completions = False
     twin.control = TrainerControl()
     twin.callback_handler = CallbackHandler([DefaultFlowCallback()], twin.model, twin.processing_class, None, None)
-    if "shaping" in vars(trainer):
-        twin.shaping = Shaping(twin, twin.args, twin.model, None, None)
-        for callback in twin.shaping.callbacks_of_training():
+    if "parts" in vars(trainer):
+        twin.parts = Parts(twin, twin.args, twin.model, None, None)
+        for callback in twin.parts.callbacks_of_training():
             twin.callback_handler.add_callback(callback)
     return twin
 

@@ -73,7 +73,7 @@ class TwinReading:
         self._began = time.perf_counter()
         # Another class of trainer does not measure itself whether the sampling policy is the scored one.
         self._passes: FirstStep | None = None
-        self._shares = Shares(twin.shaping.shapers if "shaping" in vars(twin) else {})
+        self._shares = Shares(twin.parts.shapers if "parts" in vars(twin) else {})
         self._texts: list[str] = []
         self._thoughts: list[bool] = []
         self._is_cut: list[bool] = []
@@ -85,7 +85,7 @@ class TwinReading:
         device = self._twin.accelerator.device
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
-        if "shaping" not in vars(self._twin):
+        if "parts" not in vars(self._twin):
             self._passes = FirstStep(self._twin.model, self._twin.args)
         self._began = time.perf_counter()
         clip = self._twin.accelerator.clip_grad_norm_
@@ -170,12 +170,12 @@ class TwinReading:
         self.numbers |= watch.state_dict().get("numbers", {})
         if self.grad_norm is not None:
             self.numbers[key_names.GRAD_NORM] = self.grad_norm
-        if "shaping" in vars(twin):
-            self.numbers |= twin.shaping.facts
+        if "parts" in vars(twin):
+            self.numbers |= twin.parts.facts
             shares = self._shares.take(twin.accelerator)
             self.numbers |= {f"{LEFT}{name}": share for name, share in shares.items()}
             # A method that acts on tokens that have moved since their rollout does nothing in the first step.
-            if any(shaper.surrogate for shaper in twin.shaping.shapers.values()):
+            if any(shaper.surrogate for shaper in twin.parts.shapers.values()):
                 self.unjudged.add("idle")
         elif truncation(twin.args) is not None:
             self.numbers[IS_TRUNCATED] = 1.0
@@ -212,7 +212,7 @@ class TwinReading:
             scheduler = getattr(twin.lr_scheduler, "scheduler", twin.lr_scheduler)
             full = math.fsum(scheduler.base_lrs)
             numbers[LEARNING] = max(rates) / full if full > 0 else 0.0
-        hold = getattr(getattr(twin, "shaping", None), "hold", None)
+        hold = getattr(getattr(twin, "parts", None), "hold", None)
         if hold is not None and hold.args.hold_entropy_unit == "initial":
             numbers[HOLD_ROLLOUTS] = self.rollouts / count_first_rollouts(twin.args)
         return numbers
@@ -258,7 +258,7 @@ class TwinReading:
             parts = find_parts(ids, masks, width, cost)
             counts["ours"] += sum(part.length for part in parts)
             counts["shared"] += sum(part.prompt is not None for part in parts)
-        padding = getattr(getattr(twin, "shaping", None), "padding", None)
+        padding = getattr(getattr(twin, "parts", None), "padding", None)
         share = min(find_position(twin).per_step / len(micro_batches_of_rollout(twin)), 1.0)
         self.tokens_of_step = round(counts["tokens"] * share * twin.accelerator.num_processes)
         if counts["tokens"]:
