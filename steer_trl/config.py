@@ -17,7 +17,7 @@ from steer_trl.entropy.checks import hold_conflicts
 from steer_trl.options.base import add_help, settings_of, single_complaints
 from steer_trl.options.former_names import former_complaints, take_former_values
 from steer_trl.options.methods import MethodSettings
-from steer_trl.options.run import RunOptions, SamplingOptions
+from steer_trl.options.run import RunSettings, SamplingSettings
 from steer_trl.options.trl import entropy_target_complaints, reward_weight_complaints
 from steer_trl.shaping import Reads, Shaper, find_shaper, options
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
@@ -54,7 +54,7 @@ def refuse_former_names(config: type["SteerGRPOConfig"]) -> type["SteerGRPOConfi
 @refuse_former_names
 @add_help
 @dataclass
-class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
+class SteerGRPOConfig(RunSettings, SamplingSettings, MethodSettings):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
@@ -96,8 +96,8 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
     def to_dict(self) -> dict[str, Any]:
         """Return the settings for trackers. Private values are replaced by names such as `<HUB_TOKEN>`."""
         settings = super().to_dict()
-        kept = select_public(settings)
-        return {name: kept.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
+        public = select_public(settings)
+        return {name: public.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
 
     def seal(self) -> None:
         """Leave private settings out of pickles from now on.
@@ -145,7 +145,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodSettings):
                     f"{name}: with one optimizer step per rollout no token has moved since its rollout, so nothing is "
                     "clipped or held. Set steps_per_generation or num_iterations for several."
                 )
-            if method.per_token and self.importance_sampling_level == "sequence":
+            if method.distinguishes_tokens and self.importance_sampling_level == "sequence":
                 remarks.append(
                     f"{name}: with importance_sampling_level='sequence' a completion's tokens share one gradient, so "
                     "only the mean of their weights acts."

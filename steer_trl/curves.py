@@ -46,21 +46,21 @@ def curves(log_history: Sequence[dict[str, Any]], title: str | None = None) -> "
     # pyplot is avoided because it would choose a matplotlib back end for the whole process.
     from matplotlib.figure import Figure
 
-    drawn = []
+    panels = []
     for head, unit, keys in PANELS:
         lines = {key: series(log_history, key) for key in keys}
         lines = {key: points for key, points in lines.items() if points}
         if lines:
-            drawn.append((head, unit, lines))
-    if not drawn:
+            panels.append((head, unit, lines))
+    if not panels:
         raise InvalidValueError(
             f"log_history has no entropy, reward or weight in any of its {len(log_history)} entries. "
             "Give trainer.state.log_history after trainer.train(); logging_steps decides how often it is written."
         )
-    figure = Figure(figsize=(max(4.4 * len(drawn), 6), 3.6), layout="constrained")
+    figure = Figure(figsize=(max(4.4 * len(panels), 6), 3.6), layout="constrained")
     figure.suptitle(title or "")
-    axes = figure.subplots(1, len(drawn), squeeze=False)[0]
-    for axis, (head, unit, lines) in zip(axes, drawn, strict=True):
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axis, (head, unit, lines) in zip(axes, panels, strict=True):
         for key, points in lines.items():
             steps, values = zip(*points, strict=True)
             axis.plot(steps, values, label=key, marker="." if len(points) == 1 else "")

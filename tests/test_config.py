@@ -113,7 +113,7 @@ def test_every_setting_has_a_method_reading_it():
         (None, "entropic.Entropic", ("entropic.Entropic",)),
     ],
 )
-def test_what_the_level_moves(methods, actuator, names):
+def test_the_method_that_the_level_moves_is_added(methods, actuator, names):
     held = config(advantage_shaping=methods, hold_entropy=0.5, hold_entropy_by=actuator)
     assert held.shaping_names == names
     assert copy.copy(held).shaping_names == names
@@ -191,7 +191,7 @@ def test_declared_texts_in_options_are_public():
     assert select_public(given) == {"shaping_options": {FADE: {"shape": "step", "last": 0.5}}}
 
 
-def test_what_no_method_minds_is_taken():
+def test_settings_that_no_method_objects_to_are_accepted():
     """Any schedule, of one that compares nothing; a loss of a later TRL, which is its own to refuse; any setting of
     others, by a method of one's own, of which nobody knows what it reads."""
     assert config(advantage_shaping="support.mistakes.Halved", steer_lambda_min=0.7).steer_lambda_min == 0.7
@@ -247,7 +247,7 @@ def test_mistakes_of_a_kind_are_reported_together():
 
 
 @pytest.mark.parametrize("order", [*permutations(("Fives", "Doubled", "OneMore"))])
-def test_a_custom_method_acts_when_its_question_says(order):
+def test_custom_hooks_act_in_the_documented_order(order):
     """5 in the place of the advantage, twice that, and one more."""
     shapers = make_shapers(config(advantage_shaping=[f"test_config.{name}" for name in order]))
     rollout = Rollout(2, torch.ones(2, 3), torch.tensor([[1.0], [-1.0]]))

@@ -182,8 +182,8 @@ def test_a_checkpoint_is_loaded_or_refused(make_trainer, tmp_path, name):
 
     def load():
         # In the order of a resume.
-        trainer.shaping.generated.begin(str(folder))
-        trainer.shaping.checkpoints._load(folder)
+        trainer.parts.generated.begin(str(folder))
+        trainer.parts.checkpoints._load(folder)
 
     worked, refused = never_fails(load, folder / "shaping_state.json")
     assert worked and refused

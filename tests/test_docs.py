@@ -33,14 +33,14 @@ def code(page):
 
 
 @each_page
-def test_files_are_there(page):
+def test_files_named_in_docs_exist(page):
     names = [name.partition("::")[0] for name in code(page)]
     named = {name for name in names if re.fullmatch(rf"({'|'.join(FOLDERS)})/[\w./*-]+", name)}
     assert [name for name in named if not list(ROOT.glob(name.rstrip("/")))] == []
 
 
 @each_page
-def test_tests_are_there(page):
+def test_tests_named_in_docs_exist(page):
     for name in {name for name in code(page) if name.startswith("tests/") and "::" in name}:
         path, *parts = name.split("::")
         scope = ast.parse((ROOT / path).read_text()).body
@@ -60,7 +60,7 @@ def test_the_snippets_of_readme_are_the_measured_setting():
 
 
 @each_page
-def test_functions_are_there(page):
+def test_functions_named_in_docs_exist(page):
     for name in {name for name in code(page) if re.fullmatch(r"steer_trl(\.\w+)+", name)}:
         pkgutil.resolve_name(name)
 
@@ -82,7 +82,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("hook", TABLES, ids=lambda hook: hook.__name__)
-def test_tables_are_those_of_the_package(hook):
+def test_generated_tables_are_up_to_date(hook):
     text = hook.PAGE.read_text()
     assert hook.filled(text) == text, "run make settings metrics"
     assert [row for row in TABLES[hook] if text.count(row) != 1] == []

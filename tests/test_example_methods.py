@@ -29,7 +29,7 @@ def method(name, given=None, **settings):
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_its_recipe_is_accepted(name):
+def test_the_recipe_of_an_example_is_accepted(name):
     recipe = ["--config", str(ROOT / f"examples/methods/{name}.yaml")]
     _, args, _ = parse([*recipe, "--use_cpu", "true", "--bf16", "false"])
     (shaper,) = make_shapers(args).values()
@@ -64,7 +64,7 @@ def test_settings_out_of_range_are_refused_by_name(name, field, value):
 
 
 @pytest.mark.parametrize("name", ["entropic", "clip_bounds"])
-def test_a_strength_is_refused_where_it_is_moved(name):
+def test_a_strength_that_hold_entropy_moves_is_refused(name):
     with pytest.raises(ValueError, match=r"strength=0\.5 cannot be combined with hold_entropy"):
         method(name, {"strength": 0.5}, hold_entropy=0.5)
 
@@ -80,7 +80,7 @@ def ucpo(group, size, tau=0.2):
 
 
 @given(SEEDS, st.sampled_from([0.0, 0.3]))
-def test_ucpo(seed, missing):
+def test_ucpo_equals_the_papers_formula(seed, missing):
     rollout = batches.random_rollout(seed, missing=missing)
     unscored = rollout.rewards.isnan().unsqueeze(1)
     rollout = replace(rollout, advantages=torch.where(unscored, 0.0, rollout.advantages))
@@ -90,7 +90,7 @@ def test_ucpo(seed, missing):
 
 
 @given(SEEDS)
-def test_rsi(seed):
+def test_rsi_keeps_the_tokens_in_its_band(seed):
     batch = random_batch(seed)
     ours = weights(method("rsi", {"low": 0.7, "high": 1.2}, **EXACT), batch)
     for place in trained(batch):
@@ -99,7 +99,7 @@ def test_rsi(seed):
 
 
 @given(SEEDS, st.sampled_from([-1.0, 0.2, 1.0]))
-def test_entropic(seed, strength):
+def test_entropic_weights_follow_the_sign_of_the_advantage(seed, strength):
     batch = random_batch(seed)
     ours = weights(method("entropic", {"strength": strength}), batch)
     for i, t in trained(batch):
@@ -108,7 +108,7 @@ def test_entropic(seed, strength):
 
 @pytest.mark.parametrize(("action", "weight"), [("mask", 0.0), ("double", 2.0)])
 @pytest.mark.parametrize("quadrant", ["I", "II", "III", "IV"])
-def test_quadrant(quadrant, action, weight):
+def test_quadrant_draws_from_one_quadrant_only(quadrant, action, weight):
     rows = torch.arange(40)
     q, draws = draw_uniform(1, 0, rows, 1000).clamp(min=1e-3), draw_uniform(2, 0, rows, 1000)
     a = torch.tensor([1.0, -1.0, 0.0, 2.0]).repeat(10).unsqueeze(1)

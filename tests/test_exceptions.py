@@ -27,7 +27,7 @@ GIVEN = {InvalidValuesError: [(["a: b."], "a"), (["b."], "a"), (["b.", "c."], "a
 
 
 @pytest.mark.parametrize("kind", _all(), ids=lambda kind: kind.__name__)
-def test_pickled_and_unpickled_it_prints_the_same(kind):
+def test_an_error_prints_the_same_after_pickling(kind):
     for arguments in GIVEN.get(kind, [("what is wrong",)]):
         error = kind(*arguments)
         error.add_note("where")
@@ -36,5 +36,5 @@ def test_pickled_and_unpickled_it_prints_the_same(kind):
         assert (str(copy), copy.args, vars(copy)) == (str(error), error.args, vars(error))
 
 
-def test_all_are_found():
+def test_every_error_class_is_tested():
     assert {SteerError, InvalidValuesError} < set(_all()) and set(GIVEN) < set(_all())

@@ -22,7 +22,7 @@ def test_each_seed_step_and_row_has_its_own_draw():
     assert len({tuple(row) for several in draws for row in several.tolist()}) == 3 * 3 * 4
 
 
-def test_uniform():
+def test_draws_are_uniform():
     draws = draw_uniform(0, 1, torch.arange(200), 500)
     assert draws.dtype == torch.float32 and draws.min() >= 0 and draws.max() < 1
     assert (draws.flatten().mul(20).long().bincount(minlength=20) - 5000).abs().max() < 5 * math.sqrt(5000)

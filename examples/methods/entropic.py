@@ -40,7 +40,7 @@ class Entropic(Shaper[ShapingConfig]):
         2025,
         "2511.15248",
     )
-    per_token = False
+    distinguishes_tokens = False
     options_class = EntropicOptions
     options: EntropicOptions
     control = Control(max_strength=1.0, option="strength")

@@ -32,7 +32,7 @@ class QuadrantOptions:
 
     quadrant: Annotated[str, Setting("The quadrant.", choices=("I", "II", "III", "IV"))] = "I"
     action: Annotated[str, Setting("'mask' drops tokens, 'double' doubles them.", choices=("mask", "double"))] = "mask"
-    fraction: Annotated[float, Setting("Share of the tokens; 0.05 to 0.2 in the paper.", "[0, 1]", off=0)] = 0.1
+    fraction: Annotated[float, Setting("Share of the tokens; 0.05 to 0.2 in the paper.", "[0, 1]", neutral=0)] = 0.1
 
 
 class Quadrant(Shaper[ShapingConfig]):

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import CorrectnessOptions, Setting
+from steer_trl.options.base import CorrectnessSettings, Setting
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import is_right
@@ -33,14 +33,14 @@ class UcpoOptions:
     """The exponent of UCPO."""
 
     tau: Annotated[
-        float, Setting("0: equal advantages (GRPO). 1: advantages inverse to the likelihood.", "[0, 1]", off=0)
+        float, Setting("0: equal advantages (GRPO). 1: advantages inverse to the likelihood.", "[0, 1]", neutral=0)
     ] = 0.2
 
 
-class Ucpo(Shaper[CorrectnessOptions]):
+class Ucpo(Shaper[CorrectnessSettings]):
     """Scales the advantages of correct completions so that less likely ones get more."""
 
-    settings_class = CorrectnessOptions
+    settings_class = CorrectnessSettings
     options_class = UcpoOptions
     options: UcpoOptions
     paper = Paper(
@@ -50,7 +50,7 @@ class Ucpo(Shaper[CorrectnessOptions]):
         "2605.00365",
     )
     reads = ("rewards", "correctness", "logps")
-    per_token = False
+    distinguishes_tokens = False
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return a factor for each completion; 1 for incorrect ones and those without a finite log-probability."""

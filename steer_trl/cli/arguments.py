@@ -11,7 +11,7 @@ from datasets import Dataset, concatenate_datasets
 from steer_trl.cli.rewards import MATH, load_rewards
 from steer_trl.data import load_math_dataset
 from steer_trl.data.instructions import INSTRUCTIONS, PAPERS_WORDING, add_instruction
-from steer_trl.data.reading import read_rows
+from steer_trl.data.raw_rows import read_rows
 from steer_trl.data.schemas import check_prompts
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks, load_samplings
 from steer_trl.options.base import list_option, option

@@ -37,9 +37,9 @@ PATIENCE = 30
 class OneLineParser(ArgumentParser):
     """A parser that reports an error on one line and does not print its usage."""
 
-    def parse_args(self, *args: Any, **named: Any) -> Any:
+    def parse_args(self, *args: Any, **kwargs: Any) -> Any:
         """Parse the arguments. Refuse a flag that does not exist, and suggest a similar one."""
-        namespace, unknown = self.parse_known_args(*args, **named)
+        namespace, unknown = self.parse_known_args(*args, **kwargs)
         if unknown:
             hint = did_you_mean(unknown[0], [*self._option_string_actions])
             self.error(f"unexpected argument {unknown[0]!r}.{hint} {self.prog} --help lists the flags.")

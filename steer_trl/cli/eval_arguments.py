@@ -80,8 +80,8 @@ class EvalArguments:
         complaints = self._read_template()
         refuse(complaints, "steer-trl eval")
         for temperature in self.temperatures or []:
-            named = "greedy, 0, has a name of its own, --samplings greedy"
-            complaints += check_interval("temperatures", temperature, "[0.001, 1000]", named)
+            reason = "greedy, 0, has a name of its own, --samplings greedy"
+            complaints += check_interval("temperatures", temperature, "[0.001, 1000]", reason)
             self.samplings = [*(self.samplings or []), f"t{float(temperature)!r}".removesuffix(".0")]
         refuse(complaints, "steer-trl eval")
         if self.backend == "auto":

@@ -6,7 +6,7 @@ from typing import Any
 from pandas import DataFrame
 
 from steer_trl.evaluation.comparison import explain_interval
-from steer_trl.evaluation.frontier import Row, compare_best
+from steer_trl.evaluation.frontier import FrontierRow, compare_best
 from steer_trl.evaluation.sweeps import read_sides
 from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.support.validation import did_you_mean
@@ -42,7 +42,7 @@ def compare_frontiers(
     return entries
 
 
-def _format_row(row: Row) -> dict[str, str]:
+def _format_row(row: FrontierRow) -> dict[str, str]:
     difference = row.difference
     cells = {name.replace("_", " "): str(value) for name, value in row.about.items()}
     cells |= {"A": f"{100 * difference.a:.1f}", "B": f"{100 * difference.b:.1f}"}

@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.metadata import version
 
 from steer_trl.cli.errors import report_errors
-from steer_trl.cli.names import check_names
+from steer_trl.cli.name_checks import check_names
 from steer_trl.cli.recipe_files import set_environment, split_recipe
 from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.support.validation import did_you_mean
@@ -37,28 +37,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     The names in its arguments are checked first, because importing the command's modules takes seconds.
     """
-    command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
+    command, *arguments_of_command = list(sys.argv[1:] if arguments is None else arguments) or [""]
     with report_errors(f"steer-trl {command}" if command in COMMANDS else "steer-trl"):
         # This raises an error if an argument has undecodable bytes, which must not reach a run's files.
-        " ".join(rest).encode()
-        if command == "help" and rest:
-            command = rest[0]
-            rest = ["--help"]
+        " ".join(arguments_of_command).encode()
+        if command == "help" and arguments_of_command:
+            command = arguments_of_command[0]
+            arguments_of_command = ["--help"]
         if command in ("-h", "--help", "help"):
             print(usage(), end="")  # noqa: T201
         elif command == "--version":
             print(f"steer-trl {version('steer_trl')}")  # noqa: T201
         elif command in COMMANDS:
             if command in WITH_RECIPE:
-                set_environment(split_recipe(rest)[0])
-            check_names(command, rest)
-            import_module(COMMANDS[command][0]).main(rest)
+                set_environment(split_recipe(arguments_of_command)[0])
+            check_names(command, arguments_of_command)
+            import_module(COMMANDS[command][0]).main(arguments_of_command)
         else:
-            what = f"there is no command {command!r}.{did_you_mean(command, COMMANDS)}" if command else "no command."
-            raise InvalidValueError(f"{what} Use one of {', '.join(COMMANDS)}; steer-trl --help describes them.")
+            text = f"there is no command {command!r}.{did_you_mean(command, COMMANDS)}" if command else "no command."
+            raise InvalidValueError(f"{text} Use one of {', '.join(COMMANDS)}; steer-trl --help describes them.")
 
 
 def usage() -> str:
     """Return the text of `steer-trl --help`."""
-    lines = (f"  {name:<8} {what}" for name, (_, what) in COMMANDS.items())
+    lines = (f"  {name:<8} {description}" for name, (_, description) in COMMANDS.items())
     return USAGE.format(commands="\n".join(lines))

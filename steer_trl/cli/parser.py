@@ -14,7 +14,7 @@ from typing import Any
 from trl import TrlParser
 
 from steer_trl.cli.errors import OneLineParser
-from steer_trl.cli.names import BARE
+from steer_trl.cli.name_checks import BARE
 from steer_trl.cli.recipe_files import SENTENCE, load_recipe, set_environment, split_recipe
 from steer_trl.support.validation import refuse
 
@@ -67,8 +67,8 @@ def parse_resume(value: str | None) -> str | bool | None:
 class RecipeParser(OneLineParser, TrlParser):
     """TRL's parser, except that `--config` takes a recipe, which can extend another recipe."""
 
-    def __init__(self, dataclass_types: Iterable[Any], **named: Any) -> None:
-        super().__init__(dataclass_types, allow_abbrev=False, **named)
+    def __init__(self, dataclass_types: Iterable[Any], **kwargs: Any) -> None:
+        super().__init__(dataclass_types, allow_abbrev=False, **kwargs)
         for action in self._actions:
             if action.dest in ONE_OR_SEVERAL:
                 action.nargs = "+"
@@ -80,7 +80,7 @@ class RecipeParser(OneLineParser, TrlParser):
                 action.nargs = "?"
                 action.const = BARE[action.dest]
 
-    def parse_args_and_config(self, args: Iterable[str] | None = None, *rest: Any, **named: Any) -> tuple[Any, ...]:
+    def parse_args_and_config(self, args: Iterable[str] | None = None, *more: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Parse the command line and the recipe; see [`~trl.TrlParser`]."""
         path, args = split_recipe(list(sys.argv[1:] if args is None else args))
         if path is not None:
@@ -89,7 +89,7 @@ class RecipeParser(OneLineParser, TrlParser):
             set_environment(path)
             settings.pop("env", None)
             args = [word for name, value in settings.items() for word in self._to_words(name, value)] + args
-        return super().parse_args_and_config(args, *rest, **named)
+        return super().parse_args_and_config(args, *more, **kwargs)
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
         """Return the settings of a recipe.
@@ -98,9 +98,9 @@ class RecipeParser(OneLineParser, TrlParser):
         """
         return load_recipe(path)
 
-    def parse_known_args(self, *args: Any, **named: Any) -> Any:
+    def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
         """Parse the arguments, and raise an error if any of them is unknown."""
-        namespace, unknown = super().parse_known_args(*args, **named)
+        namespace, unknown = super().parse_known_args(*args, **kwargs)
         names = [word[2:].partition("=")[0] for word in unknown if word.startswith("--")]
         refuse([f"unknown setting {name!r}. --help-all lists the settings." for name in names], self.prog)
         refuse([f"unexpected argument {word!r}. Use --setting value." for word in unknown], self.prog)

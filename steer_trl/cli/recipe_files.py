@@ -28,8 +28,8 @@ def split_recipe(arguments: list[str]) -> tuple[str | None, list[str]]:
     """Return the value of `--config` and the other arguments. Without `--config`, the value is `None`."""
     parser = OneLineParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config")
-    namespace, rest = parser.parse_known_args(arguments)
-    return namespace.config, rest
+    namespace, other_arguments = parser.parse_known_args(arguments)
+    return namespace.config, other_arguments
 
 
 def list_files(folder: Path) -> dict[str, Path]:

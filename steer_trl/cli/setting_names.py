@@ -59,11 +59,11 @@ def read_names(command: str) -> set[str]:
     """Return the names of a command's settings, without importing the modules that define them."""
     names = set(FLAGS)
     for pattern in FILES[command]:
-        package, _, rest = pattern.partition("/")
+        package, _, file_pattern = pattern.partition("/")
         spec = find_spec(package)
         folders = spec.submodule_search_locations if spec else None
         for folder in folders or ():
-            for path in Path(folder).glob(rest):
+            for path in Path(folder).glob(file_pattern):
                 names.update(FIELD.findall(path.read_text(encoding="utf-8")))
     return names
 
@@ -80,8 +80,8 @@ def misspelt_complaints(command: str, typed: Iterable[str]) -> list[str]:
     for name in names:
         if name.removeprefix("no_") in settings or name in FORMER_NAMES:
             continue
-        same = [setting for setting in ALIASES.get(name, ()) if setting in settings]
-        hint = f" Did you mean --{same[0]}?" if same else did_you_mean(name, settings)
+        synonyms = [setting for setting in ALIASES.get(name, ()) if setting in settings]
+        hint = f" Did you mean --{synonyms[0]}?" if synonyms else did_you_mean(name, settings)
         if hint:
             complaints.append(f"unknown setting {name!r}.{hint} --help-all lists the settings.")
     return complaints

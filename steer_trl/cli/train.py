@@ -24,14 +24,14 @@ from steer_trl.cli.arguments import PUBLIC_TEXTS, MathArguments
 from steer_trl.cli.checks import check
 from steer_trl.cli.errors import OneLineParser, mark_crashes
 from steer_trl.cli.launch import launch, read_engine
-from steer_trl.cli.names import CHECKPOINT_STATE, MODELS, read_command
+from steer_trl.cli.name_checks import CHECKPOINT_STATE, MODELS, read_command
 from steer_trl.cli.parser import RecipeParser, parse_resume, print_help, print_summary
 from steer_trl.cli.recipe_files import read_layers
 from steer_trl.cli.rewards import load_tools
 from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.options.base import ShapingConfig, find_changes
 from steer_trl.options.methods import MethodSettings
-from steer_trl.options.run import RunOptions, SamplingOptions
+from steer_trl.options.run import RunSettings, SamplingSettings
 from steer_trl.shaping import SHAPERS
 from steer_trl.shaping.checks import find_unread
 from steer_trl.support.redact import select_public
@@ -67,11 +67,11 @@ class TrainParser(RecipeParser):
     """Parses the settings of a training run from its recipe and its command line.
 
     If the command line, or a recipe that extends another one, replaces the methods or switches the level off, the
-    recipe's settings for what was replaced are dropped.
+    recipe's settings for the replaced methods or the level are dropped.
     """
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         # Scripts that are read by programs have the dictionaries; a command is read by people.
         self.set_defaults(terminal_log="lines")
 
@@ -85,8 +85,8 @@ class TrainParser(RecipeParser):
         nearer: dict[str, Any] = dict(typed)
         for _, layer in read_layers(path):
             idle = find_idle(layer, nearer)
-            kept = {name: value for name, value in layer.items() if name not in idle}
-            nearer = drop_options(kept, nearer) | nearer
+            used = {name: value for name, value in layer.items() if name not in idle}
+            nearer = drop_options(used, nearer) | nearer
         return {name: value for name, value in nearer.items() if name not in typed}
 
 
@@ -112,9 +112,10 @@ def drop_options(settings: dict[str, Any], nearer: Mapping[str, Any]) -> dict[st
     options = settings.get("shaping_options")
     if not methods or not isinstance(options, Mapping):
         return settings
-    kept = {name: values for name, values in options.items() if name in as_tuple(methods) or name not in SHAPERS}
-    rest = {name: value for name, value in settings.items() if name != "shaping_options"}
-    return rest | ({"shaping_options": kept} if kept else {})
+    replaced = [name for name in SHAPERS if name not in as_tuple(methods)]
+    options = {name: values for name, values in options.items() if name not in replaced}
+    other_settings = {name: value for name, value in settings.items() if name != "shaping_options"}
+    return other_settings | ({"shaping_options": options} if options else {})
 
 
 def main(arguments: list[str]) -> None:
@@ -125,12 +126,12 @@ def main(arguments: list[str]) -> None:
     parser = OneLineParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--accelerate_config")
     parser.add_argument("--num_processes", type=int)
-    engine, rest = parser.parse_known_args(arguments)
+    engine, other_arguments = parser.parse_known_args(arguments)
     if engine.accelerate_config is None:
-        run(*parse(rest))
+        run(*parse(other_arguments))
         leave_group()
     else:
-        launch(*read_engine(engine.accelerate_config, engine.num_processes), ["train", *rest])
+        launch(*read_engine(engine.accelerate_config, engine.num_processes), ["train", *other_arguments])
 
 
 def show_help(shows_all: bool) -> None:
@@ -144,16 +145,16 @@ def show_help(shows_all: bool) -> None:
         return
     kinds = {
         "Method and entropy": ShapingConfig,
-        "Dynamic sampling": SamplingOptions,
+        "Dynamic sampling": SamplingSettings,
         "Data, reward and evaluation": MathArguments,
-        "Log, end and model card": RunOptions,
+        "Log, end and model card": RunSettings,
         "Settings of single methods": MethodSettings,
     }
-    seen = {field.name for field in fields(GRPOConfig)}
+    shown_names = {field.name for field in fields(GRPOConfig)}
     groups: dict[str, list[str]] = {}
     for title, kind in kinds.items():
-        groups[title] = [field.name for field in fields(kind) if field.name not in seen]
-        seen.update(groups[title])
+        groups[title] = [field.name for field in fields(kind) if field.name not in shown_names]
+        shown_names.update(groups[title])
     print_summary(parser, groups | {"The usual settings of TRL and Transformers": OF_TRL})
 
 
@@ -191,7 +192,7 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     if math_args.dry_run:
         # The trainer would create the repository.
         training_args.push_to_hub = False
-    # `names.py` has checked that the model is given.
+    # `name_checks.py` has checked that the model is given.
     assert model_args.model_name_or_path is not None
     trainer = SteerGRPOTrainer(
         model=model_args.model_name_or_path,
@@ -204,7 +205,7 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         peft_config=get_peft_config(model_args),
     )
     wording = {} if math_args.wording is None else {"instruction": math_args.wording}
-    trainer.shaping.cards.recipe = select_public(
+    trainer.parts.cards.recipe = select_public(
         find_changes(math_args) | wording | find_changes(model_args), PUBLIC_TEXTS
     )
     if math_args.dry_run:
@@ -216,7 +217,7 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     # Log messages, such as alarms, are printed above the progress bar and do not break it.
     with mark_crashes(), logging_redirect_tqdm():
         trainer.train(resume_from_checkpoint=parse_resume(training_args.resume_from_checkpoint))
-    if trainer.shaping.was_finished and is_model_saved(Path(training_args.output_dir)):
+    if trainer.parts.was_finished and is_model_saved(Path(training_args.output_dir)):
         trainer.accelerator.print(f"Nothing was trained or written; the model is in {training_args.output_dir}")
         return
     trainer.save_model()
@@ -233,10 +234,10 @@ def remove_empty(accelerator: Accelerator, folder: Path) -> None:
 
 def is_model_saved(folder: Path) -> bool:
     """Return whether `folder` has a model that was saved after its last checkpoint. Collective."""
-    last = last_complete_checkpoint(str(folder))
+    checkpoint = last_complete_checkpoint(str(folder))
     is_saved = False
-    if last is not None:
-        checkpoint_time = Path(last, CHECKPOINT_STATE).stat().st_mtime
+    if checkpoint is not None:
+        checkpoint_time = Path(checkpoint, CHECKPOINT_STATE).stat().st_mtime
         models = [folder / name for name in MODELS if (folder / name).is_file()]
         is_saved = any(model.stat().st_mtime >= checkpoint_time for model in models)
     return bool(broadcast_object_list([is_saved])[0])

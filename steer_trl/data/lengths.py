@@ -15,22 +15,22 @@ def drop_long_prompts(dataset: Dataset, tokenizer: Any, max_tokens: int, **chat_
     A conversation's tokens are counted after the chat template has been applied, with the `chat_template_kwargs` of
     the training run.
     """
-    kept = dataset.filter(
+    short = dataset.filter(
         lambda prompt: _num_tokens(prompt, tokenizer, **chat_template_kwargs) <= max_tokens,
         input_columns="prompt",
         desc="Measuring prompts",
     )
-    if not len(kept):
+    if not len(short):
         raise InvalidValueError(
             f"max_prompt_length={max_tokens} leaves none of the {len(dataset)} prompts. Raise it, or leave it unset."
         )
-    if len(kept) < len(dataset):
+    if len(short) < len(dataset):
         tqdm.write(
-            f"Removed {len(dataset) - len(kept)} of {len(dataset)} prompts with more than {max_tokens} tokens "
+            f"Removed {len(dataset) - len(short)} of {len(dataset)} prompts with more than {max_tokens} tokens "
             "(max_prompt_length).",
             file=sys.stderr,
         )
-    return kept
+    return short
 
 
 def check_tokenizer(tokenizer: Any, name: str) -> None:

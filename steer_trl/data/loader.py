@@ -20,7 +20,7 @@ from datasets import Dataset, Features, List, Value, concatenate_datasets
 from tqdm import tqdm
 
 from steer_trl.data.instructions import INSTRUCTIONS, add_instruction
-from steer_trl.data.reading import read_rows
+from steer_trl.data.raw_rows import read_rows
 from steer_trl.data.schemas import QUESTIONS, answer_columns, read_row
 from steer_trl.data.sources import SOURCES
 from steer_trl.rewards import MathReward
@@ -157,11 +157,11 @@ def _select(rows: Dataset, name: str) -> Dataset:
             examples.setdefault(fault, f" (row {index}: {shorten(str(solutions[index]), 60)})")
     texts = [f"{count} {reason}{examples.get(reason, '')}" for reason, count in removed.items() if count]
     _check_share(name, len(rows), faults, [solutions[index] for index in agreed], texts)
-    kept = [index for index, fault in enumerate(faults) if fault is None]
+    indices_without_fault = [index for index, fault in enumerate(faults) if fault is None]
     if int(os.environ.get("LOCAL_RANK", 0)) == 0:
-        line = f"{name}: {len(kept)} problems from {len(rows)} rows."
+        line = f"{name}: {len(indices_without_fault)} problems from {len(rows)} rows."
         tqdm.write(f"{line} Removed: {', '.join(texts)}." if texts else line, file=sys.stderr)
-    return marked.select(kept)
+    return marked.select(indices_without_fault)
 
 
 def _check_share(name: str, num_rows: int, faults: list[str | None], golds: list[Any], removed: list[str]) -> None:

@@ -29,9 +29,9 @@ def run_commands(name: str, commands: list[list[str]]) -> None:
     with Path(f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for command in commands:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, pass_fds=[lock.fileno()], check=False)
-            if done.returncode:
-                sys.exit(f"exit code {done.returncode}")
+            process = subprocess.run(command, stdin=subprocess.DEVNULL, pass_fds=[lock.fileno()], check=False)
+            if process.returncode:
+                sys.exit(f"exit code {process.returncode}")
 
 
 def end_with_parent() -> None:

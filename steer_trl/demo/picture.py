@@ -33,8 +33,8 @@ def draw(result: Result) -> Figure:
         metrics = [summary["benchmarks"]["test"]["metrics"][metric] for metric in TRIES]
         places = [group + 0.27 * (i - 1) for group in range(len(TRIES))]
         heights, errors = ([100 * value for value in column] for column in zip(*metrics, strict=True))
-        drawn = bars.bar(places, heights, 0.25, yerr=errors, color=colour, label=label)
-        bars.bar_label(drawn, fmt="%.0f", padding=2)
+        container = bars.bar(places, heights, 0.25, yerr=errors, color=colour, label=label)
+        bars.bar_label(container, fmt="%.0f", padding=2)
     bars.set(title="Solved at temperature 1, %")
     bars.set_xticks(range(len(TRIES)), list(TRIES.values()))
     for axis in (curves, bars):

@@ -33,11 +33,11 @@ def walks(values: tuple[int, ...]) -> Iterator[tuple[str, int]]:
     if len(values) == 1:
         yield "", values[0]
     for i, j in permutations(range(len(values)), 2):
-        rest = tuple(value for k, value in enumerate(values) if k not in (i, j))
+        other_values = tuple(value for k, value in enumerate(values) if k not in (i, j))
         for symbol, operate in OPERATORS.items():
             result = operate(values[i], values[j])
             if 0 <= result <= LARGEST_VALUE:
-                for steps, target in walks((*rest, result)):
+                for steps, target in walks((*other_values, result)):
                     yield f"{values[i]}{symbol}{values[j]}={result};{steps}".rstrip(";"), target
 
 
@@ -113,8 +113,8 @@ def solved_examples(count: int, seed: int = 1) -> list[dict[str, str]]:
     Each is a row with a `prompt` and a `completion`. The numbers of each prompt are in random order.
     """
     rng = random.Random(seed)
-    drawn = rng.choices([row["prompt"] for row in problems("train")], k=count)
-    return [{"prompt": _reorder(prompt, rng), "completion": rng.choice(solutions(prompt))} for prompt in drawn]
+    prompts = rng.choices([row["prompt"] for row in problems("train")], k=count)
+    return [{"prompt": _reorder(prompt, rng), "completion": rng.choice(solutions(prompt))} for prompt in prompts]
 
 
 def solutions(prompt: str) -> list[str]:

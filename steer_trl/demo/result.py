@@ -128,9 +128,9 @@ class Result:
             ways = [sum(is_correct for _, is_correct in answers[problem]) for answers in (grpo, held)]
             if min(ways) >= 1 and max(ways) >= 3:
                 break
-        left = ["GRPO", *_list_answers(grpo[problem])]
-        right = ["held", *_list_answers(held[problem])]
-        lines = [f"{a:<36}{b}" for a, b in zip_longest(left, right, fillvalue="")]
+        left_column = ["GRPO", *_list_answers(grpo[problem])]
+        right_column = ["held", *_list_answers(held[problem])]
+        lines = [f"{a:<36}{b}" for a, b in zip_longest(left_column, right_column, fillvalue="")]
         return "\n".join([f"16 answers to {problem}", *lines])
 
     def _count_answers(self, name: str) -> dict[str, Counter[Answer]]:

@@ -101,8 +101,8 @@ class Demo:
     def prepare_start(self, folder: Path) -> None:
         """Copy the start that ships with the package, or train one for another seed, and test it.
 
-        A start is trained in a folder of another name, because a start that is trained again would be another one than
-        the one that a part of the test was drawn from.
+        The training writes to a folder of another name, so the start's own folder holds a finished model. It is not
+        trained again, because a part of the test may already have its answers.
         """
         if self.seed == 0:
             shutil.copytree(SHIPPED, folder / START, dirs_exist_ok=True)
@@ -143,7 +143,7 @@ def run_all(folder: Path, commands: Mapping[str, Commands], counted: str, total:
         }
         for name in names:
             processes[name] = start(folder, name, commands[name])
-            # If an error is raised, the processes are ended, and waited for.
+            # After an error, `communicate` closes the pipe, at which the process ends, and waits for it.
             stack.callback(processes[name].communicate)
         has_warned = False
         while any(process.poll() is None for process in processes.values()):
@@ -184,8 +184,8 @@ def describe_slowness(seconds: float) -> str:
 
 def describe_failure(output: Path, name: str) -> str:
     """Return a text about the process of a model that failed, with the end of its output."""
-    said = output.read_text(errors="replace")[-2000:] if output.exists() else "nothing"
-    return f"{name} failed. {output} ends in:\n\n{said}"
+    end_of_output = output.read_text(errors="replace")[-2000:] if output.exists() else "nothing"
+    return f"{name} failed. {output} ends in:\n\n{end_of_output}"
 
 
 def show(bar: Any, folder: Path, counted: str) -> None:

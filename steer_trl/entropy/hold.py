@@ -77,7 +77,7 @@ class HoldEntropy:
         `progress` is the share of the run that is done, in [0, 1].
         """
         if self.regulator is None and self.unit is not None:
-            # The rollouts before this one, if it is the one that completes the initial entropy.
+            # If this rollout completes the initial entropy, the ones before it are averaged, too.
             *before, last = self.start.entropies or [entropy]
             self.regulator = self._make_regulator(self._find_path(self.unit), before if last == entropy else ())
         if self.regulator is not None:

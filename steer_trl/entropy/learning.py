@@ -21,10 +21,10 @@ def find_run_share(rates: Sequence[float], learning_share: float) -> float:
     total = math.fsum(rates)
     if total <= 0 or min(rates) == max(rates) or learning_share in (0, 1):
         return learning_share
-    due = learning_share * total
-    done = list(accumulate(rates))
+    learning_target = learning_share * total
+    learning_until = list(accumulate(rates))
     # The sums of both functions may differ by rounding, so the last step and its end are bounds.
-    step = min(bisect_left(done, due), len(rates) - 1)
-    before = done[step - 1] if step else 0.0
-    within = (due - before) / rates[step] if rates[step] else 1.0
+    step = min(bisect_left(learning_until, learning_target), len(rates) - 1)
+    before = learning_until[step - 1] if step else 0.0
+    within = (learning_target - before) / rates[step] if rates[step] else 1.0
     return (step + min(within, 1.0)) / len(rates)

@@ -52,7 +52,7 @@ class PILaw:
         self.is_saturated = pushes_past_max and self.strength < unbounded
         return self.strength
 
-    def rest(self) -> None:
+    def reset(self) -> None:
         """Set the strength and the sum to 0."""
         self.strength = 0.0
         self.integral = 0.0

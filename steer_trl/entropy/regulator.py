@@ -100,7 +100,7 @@ class EntropyRegulator:
         self.target = target
         entropy = self.recent.add(entropy)
         if target <= 0:
-            self._rest()
+            self._reset()
             return self.strength
         self.deviation = entropy / target - 1
         # The bound is for an entropy of 0, which has no logarithm.
@@ -112,11 +112,11 @@ class EntropyRegulator:
         self.rollouts_at_max = self.rollouts_at_max + 1 if is_out_of_reach else 0
         return self.strength
 
-    def _rest(self) -> None:
+    def _reset(self) -> None:
         self.setpoint = 0.0
         self.deviation = 0.0
         self.rollouts_at_max = 0
-        self.law.rest()
+        self.law.reset()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that changes during training, and the path of the target.

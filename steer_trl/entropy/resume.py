@@ -40,11 +40,11 @@ def continue_path(path: TargetPath, state: Mapping[str, Any], args: ShapingConfi
     path = path._replace(level=saved.level)
     # Checkpoints from before the target fell by default have no settings, and count as if none was set.
     settings = {UNIT: getattr(args, UNIT), "release_start": release_start, **state.get("settings", {})}
-    same = {name for name in (FINAL, UNIT, *RELEASE) if settings.get(name) == getattr(args, name)}
+    unchanged = {name for name in (FINAL, UNIT, *RELEASE) if settings.get(name) == getattr(args, name)}
     # A final target that is not set is a share of the level, in any unit.
-    if FINAL in same and (UNIT in same or getattr(args, FINAL) is None):
+    if FINAL in unchanged and (UNIT in unchanged or getattr(args, FINAL) is None):
         path = path._replace(final=saved.final)
     is_release_unmoved = abs(settings["release_start"] - release_start) <= SAME_SHARE
-    if is_release_unmoved and same >= set(RELEASE):
+    if is_release_unmoved and unchanged >= set(RELEASE):
         path = path._replace(release_start=saved.release_start)
     return path

@@ -1,8 +1,8 @@
 """The initial entropy of a run: the mean over its first rollouts, each under the policy that generated it.
 
 One rollout's entropy varies by 5 % between seeds. The mean is therefore over at least four rollouts and at least 32
-groups. `value` is the mean so far. `settled` is `None` until all these rollouts are there, and is what a level
-multiplies.
+groups. `value` is the mean so far. `settled` is `None` until all these rollouts are there. A relative level is a
+multiple of `settled`.
 """
 
 import math
@@ -72,7 +72,7 @@ class StartEntropy:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a [`state_dict`]. Raises `ValueError` if a value is missing or invalid.
 
-        The number of rollouts averaged is that of the state, because a resumed run may have other batch sizes.
+        The number of averaged rollouts is restored, too, because a resumed run may have other batch sizes.
         Earlier checkpoints lack it, and then the number stays as it is.
         """
         # The state is empty if the checkpoint precedes the first rollout, or if `train` was called again.

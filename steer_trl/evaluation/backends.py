@@ -66,8 +66,8 @@ class TransformersGenerator:
         with keep_random_state(device):
             torch.manual_seed(seed)
             config = GenerationConfig(**generation_settings(sampling), **self._tokens)
-            drawn = self.model.generate(**inputs.to(device), generation_config=config)
-        completions = drawn[:, inputs["input_ids"].size(1) :].tolist()
+            outputs = self.model.generate(**inputs.to(device), generation_config=config)
+        completions = outputs[:, inputs["input_ids"].size(1) :].tolist()
         return [cut_at_eos(ids, self.eos_token_ids, self.tokenizer) for ids in completions]
 
 
@@ -131,8 +131,8 @@ class VLLMGenerator:
             ],
             use_tqdm=False,
         )
-        drawn = [output.outputs[0] for output in outputs]
-        return [Completion(output.text, len(output.token_ids), output.finish_reason == "length") for output in drawn]
+        completions = [output.outputs[0] for output in outputs]
+        return [Completion(drawn.text, len(drawn.token_ids), drawn.finish_reason == "length") for drawn in completions]
 
 
 def has_vllm() -> bool:
@@ -162,8 +162,8 @@ def generation_settings(sampling: Sampling) -> dict[str, Any]:
     """Return the [`~transformers.GenerationConfig`] fields that correspond to the sampling settings."""
     if sampling.temperature == 0:
         return {"max_new_tokens": sampling.max_tokens, "do_sample": False}
-    drawn = {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
-    return {"max_new_tokens": sampling.max_tokens, "do_sample": True, **drawn}
+    sampling_settings = {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
+    return {"max_new_tokens": sampling.max_tokens, "do_sample": True, **sampling_settings}
 
 
 def cut_at_eos(ids: list[int], eos_token_ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> Completion:

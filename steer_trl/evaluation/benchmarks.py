@@ -15,7 +15,7 @@ from datasets import Dataset
 
 from steer_trl.data import SOURCES, load_math_dataset
 from steer_trl.data.instructions import OF_THE_PAPERS, PAPERS_WORDING
-from steer_trl.data.reading import read_rows
+from steer_trl.data.raw_rows import read_rows
 from steer_trl.data.schemas import check_prompts
 from steer_trl.data.sources import FILE_BUILDERS, file_complaints
 from steer_trl.evaluation.sampling import Sampling

@@ -179,6 +179,6 @@ def _interaction(values: Array) -> float:
     variance of the mean that is due to the interaction.
     """
     models, problems = values.shape
-    rest = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
-    variance = (rest**2).sum() / ((models - 1) * (problems - 1))
+    residuals = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
+    variance = (residuals**2).sum() / ((models - 1) * (problems - 1))
     return float(variance / (models * problems))

@@ -119,7 +119,7 @@ def compare_samplings(
     sides = {
         name: ([evaluations[name] for evaluations in a], [evaluations[name] for evaluations in b]) for name in names
     }
-    return {name: compare_evaluations(*both, paired) for name, both in sides.items()}
+    return {name: compare_evaluations(*pair_of_sides, paired) for name, pair_of_sides in sides.items()}
 
 
 def compare_evaluations(
@@ -130,11 +130,11 @@ def compare_evaluations(
     Returns:
         the [`Difference`] of side B from side A, nested by benchmark and metric.
     """
-    first, *rest = [*a, *b]
-    folders = [evaluation.folder.resolve() for evaluation in [first, *rest]]
-    repeated = [evaluation.folder for evaluation in rest if folders.count(evaluation.folder.resolve()) > 1][:1]
+    first, *others = [*a, *b]
+    folders = [evaluation.folder.resolve() for evaluation in [first, *others]]
+    repeated = [evaluation.folder for evaluation in others if folders.count(evaluation.folder.resolve()) > 1][:1]
     refuse([f"{folder} is given twice, and would count as two. Give it once." for folder in repeated], "comparison")
-    refuse(comparison_complaints(first, rest), "comparison")
+    refuse(comparison_complaints(first, others), "comparison")
     differences: dict[str, dict[str, Difference]] = {}
     for name, metrics in first.values.items():
         differences[name] = {}
@@ -146,23 +146,23 @@ def compare_evaluations(
 
 
 def comparison_complaints(
-    first: Evaluation, rest: Sequence[Evaluation], varying: Collection[str] = MAY_DIFFER
+    first: Evaluation, others: Sequence[Evaluation], varying: Collection[str] = MAY_DIFFER
 ) -> list[str]:
     """Return complaints if evaluations differ in their problems or in a setting that `QUESTION` lists.
 
     The settings in `varying` may differ.
     """
     different = []
-    here = _question(first.settings)
-    for evaluation in rest:
-        there = _question(evaluation.settings)
-        for name in sorted(here.keys() | there.keys()):
-            if here.get(name) != there.get(name) and name not in varying:
-                pair = f"{here.get(name)!r} in {first.folder}, {there.get(name)!r} in {evaluation.folder}"
+    first_question = _question(first.settings)
+    for evaluation in others:
+        question = _question(evaluation.settings)
+        for name in sorted(first_question.keys() | question.keys()):
+            if first_question.get(name) != question.get(name) and name not in varying:
+                pair = f"{first_question.get(name)!r} in {first.folder}, {question.get(name)!r} in {evaluation.folder}"
                 different.append(f"{name}: {pair}")
     if different:
         return [f"they were evaluated in other ways ({'; '.join(different)}). Evaluate them alike."]
-    return [complaint for evaluation in rest for complaint in complain_about_problems(first, evaluation)]
+    return [complaint for evaluation in others for complaint in complain_about_problems(first, evaluation)]
 
 
 def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,15 +173,15 @@ def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def complain_about_problems(a: Evaluation, b: Evaluation) -> list[str]:
     """Return complaints if two evaluations differ in their problems or numbers of samples."""
-    both = f"{a.folder} and {b.folder}"
+    subject = f"{a.folder} and {b.folder}"
     if a.values.keys() != b.values.keys():
-        return [f"{both} must be of the same benchmarks, got {sorted(a.values)} and {sorted(b.values)}."]
+        return [f"{subject} must be of the same benchmarks, got {sorted(a.values)} and {sorted(b.values)}."]
     complaints = []
     for name, metrics in a.values.items():
-        average, values = next(iter(metrics.items()))
-        there = b.values[name].get(average)
-        if there is None:
-            complaints.append(f"{both} must have as many samples of each problem of {name!r}.")
-        elif values.keys() != there.keys():
-            complaints.append(f"{both} must have answered the same problems of {name!r}.")
+        average, values_of_a = next(iter(metrics.items()))
+        values_of_b = b.values[name].get(average)
+        if values_of_b is None:
+            complaints.append(f"{subject} must have as many samples of each problem of {name!r}.")
+        elif values_of_a.keys() != values_of_b.keys():
+            complaints.append(f"{subject} must have answered the same problems of {name!r}.")
     return complaints

@@ -54,7 +54,7 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class Row:
+class FrontierRow:
     """A row of the table that compares the two sides.
 
     Attributes:
@@ -114,24 +114,24 @@ def pick_best_temperature(values: Array, choosing: Array | None = None) -> Array
     return total / HALVINGS
 
 
-def compare_best(sides: Sides, validation: Sides | None = None) -> list[Row]:
+def compare_best(sides: Sides, validation: Sides | None = None) -> list[FrontierRow]:
     """Compare the pass@k of the two sides, each at its best temperature.
 
     The result has a row for each k, and a last row for the mean over k. The columns `temperature_a`
     and `temperature_b` are the best temperatures on the problems of `validation`. Without
     `validation`, they are the best temperatures on all problems together.
     """
-    rows: list[Row] = []
+    rows: list[FrontierRow] = []
     of_a, of_b = [], []
     for k in sides.a.tries:
         best_a, temperature_a = _pick_best(sides.a, validation.a if validation else None, k)
         best_b, temperature_b = _pick_best(sides.b, validation.b if validation else None, k)
         about = {"k": k, "temperature_a": temperature_a, "temperature_b": temperature_b}
-        rows.append(Row(about, sides.difference(best_a, best_b)))
+        rows.append(FrontierRow(about, sides.difference(best_a, best_b)))
         of_a.append(best_a)
         of_b.append(best_b)
     mean = sides.difference(np.mean(of_a, axis=0), np.mean(of_b, axis=0))
-    return [*rows, Row({"k": "mean"}, mean)]
+    return [*rows, FrontierRow({"k": "mean"}, mean)]
 
 
 def _pick_best(side: Sweep, validation: Sweep | None, k: int) -> tuple[Array, float]:

@@ -108,8 +108,8 @@ def _draw_batch(
     prompts = [row["prompt"] for row in rows]
     if generate.needs_equal_batches:
         prompts += prompts[:1] * (len(batches[0]) - len(batch))
-    drawn = generate(prompts, sampling, _derive_seed(sampling, number))[: len(batch)]
-    verdicts = judge([completion.text for completion in drawn], rows)
+    completions = generate(prompts, sampling, _derive_seed(sampling, number))[: len(batch)]
+    verdicts = judge([completion.text for completion in completions], rows)
     return [
         SampleRecord(
             batch=number,
@@ -121,5 +121,5 @@ def _draw_batch(
             num_tokens=completion.num_tokens,
             completion=completion.text,
         )
-        for request, completion, verdict in zip(batch, drawn, verdicts, strict=True)
+        for request, completion, verdict in zip(batch, completions, verdicts, strict=True)
     ]

@@ -60,7 +60,7 @@ def _name_values(values: Sequence[Any]) -> str:
 
 
 def _read_code(function: FunctionType) -> list[Any]:
-    """Return what a function computes with, in terms that are the same in every process."""
+    """Return the code and the constants of a function, in a form that is the same in every process."""
     code = function.__code__
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     constants = [value for value in (*code.co_consts, *cells) if isinstance(value, PLAIN)]

@@ -126,11 +126,11 @@ class Records:
                 continue
             batches.setdefault(record.batch, []).append(record)
         sizes = dict(enumerate(batch_sizes))
-        whole = {number: batch for number, batch in batches.items() if len(batch) == sizes.get(number)}
+        complete = {number: batch for number, batch in batches.items() if len(batch) == sizes.get(number)}
         is_cut = not self._path.read_bytes().endswith(b"\n")
-        if is_cut or sum(map(len, whole.values())) != len(entries):
-            self._write(COMPLETIONS, "".join(map(_format_lines, whole.values())))
-        return whole
+        if is_cut or sum(map(len, complete.values())) != len(entries):
+            self._write(COMPLETIONS, "".join(map(_format_lines, complete.values())))
+        return complete
 
     def append(self, judged: Sequence[SampleRecord]) -> None:
         """Append judged completions to the file, and flush it to the disk."""
@@ -150,12 +150,12 @@ class Records:
                 f"{self.folder} holds completions, but {SETTINGS}, with what they depend on, is missing. "
                 "Give another folder, or --overwrite."
             )
-        there = flatten_settings(read_mapping(path) if path.exists() else settings)
-        here = flatten_settings(settings)
+        saved = flatten_settings(read_mapping(path) if path.exists() else settings)
+        current = flatten_settings(settings)
         differences = "; ".join(
-            f"{key}: {there.get(key)!r} there, {here.get(key)!r} here"
-            for key in sorted(there.keys() | here.keys())
-            if there.get(key) != here.get(key)
+            f"{key}: {saved.get(key)!r} there, {current.get(key)!r} here"
+            for key in sorted(saved.keys() | current.keys())
+            if saved.get(key) != current.get(key)
         )
         if differences:
             raise InvalidValueError(

@@ -44,9 +44,9 @@ def read_sides(a: Sequence[str], b: Sequence[str], paired: bool = False) -> dict
     ours = [run.get(other_settings, {}) for run in runs_a]
     theirs = [run.get(other_settings, {}) for run in runs_b]
     refuse(_complain_about_temperatures([*ours, *theirs]), "frontier")
-    first, *rest = (evaluation for run in [*ours, *theirs] for evaluation in run.values())
+    first, *others = (evaluation for run in [*ours, *theirs] for evaluation in run.values())
     varying = [f"sampling.{name}" for name in VARIES]
-    refuse(comparison_complaints(first, rest, varying), "frontier")
+    refuse(comparison_complaints(first, others, varying), "frontier")
     of_a = {evaluation.folder.resolve() for run in ours for evaluation in run.values()}
     twice = [evaluation.folder for run in theirs for evaluation in run.values() if evaluation.folder.resolve() in of_a]
     refuse([f"{folder} is on both sides. Give two models." for folder in twice[:1]], "frontier")
@@ -117,9 +117,9 @@ def _read_runs(paths: Sequence[str]) -> list[dict[OtherSettings, ByTemperature]]
 
 def _complain_about_temperatures(runs: Sequence[ByTemperature]) -> list[str]:
     lists = [list(run) for run in runs]
-    wrong = [temperatures for temperatures in lists if temperatures != lists[0] or len(temperatures) < 2]
+    unequal = [temperatures for temperatures in lists if temperatures != lists[0] or len(temperatures) < 2]
     return [
         f"every run must have been sampled at the same temperatures, 2 or more, got {lists[0]} and {temperatures}. "
         "steer-trl eval --temperatures .25 .5 .75 1 1.25 draws them."
-        for temperatures in wrong[:1]
+        for temperatures in unequal[:1]
     ]

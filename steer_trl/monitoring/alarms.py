@@ -25,11 +25,11 @@ class AlarmReporter(TrainerCallback):
     def __init__(self, watch: AlarmWatch) -> None:
         self.watch = watch
 
-    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
+    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Report the alarms that a log entry raises."""
         if not state.is_world_process_zero:
             return
-        for alarm in call_safely(self.watch.read_entry, state.global_step, rest.get("logs") or {}) or []:
+        for alarm in call_safely(self.watch.read_entry, state.global_step, kwargs.get("logs") or {}) or []:
             self.report(alarm, args)
 
     def report(self, alarm: Alarm, args: Any) -> None:

@@ -23,7 +23,7 @@ def _run_git(*arguments: str) -> str | None:
     """Return the output of a git command, or `None` if the command fails or takes too long."""
     command = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
+        process = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.decode(errors="replace")
+    return process.stdout.decode(errors="replace")

@@ -33,11 +33,11 @@ def find_release(targets: Sequence[tuple[int, float]]) -> Release | None:
     """
     rollouts = [list(entries) for _, entries in groupby(targets, key=lambda entry: entry[1])]
     values = [entries[0][1] for entries in rollouts]
-    first = len(values) - 1
-    while first > 0 and values[first - 1] > values[first]:
-        first -= 1
-    if len(values) - 1 - first < FALLS:
+    first_of_fall = len(values) - 1
+    while first_of_fall > 0 and values[first_of_fall - 1] > values[first_of_fall]:
+        first_of_fall -= 1
+    if len(values) - 1 - first_of_fall < FALLS:
         return None
     # If the run was resumed with a lower target before, the level is the target that lasted longest.
-    held = max(rollouts[first:], key=len)
-    return Release(held[0][1], held[-1][0], values[-1])
+    longest = max(rollouts[first_of_fall:], key=len)
+    return Release(longest[0][1], longest[-1][0], values[-1])

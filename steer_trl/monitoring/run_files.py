@@ -106,7 +106,8 @@ def step_of(entry: Mapping[str, Any]) -> int:
 def read_description(folder: Path, notes: list[str] | None = None) -> dict[str, Any]:
     """Return the fields of `run.json` in a `_logs` folder that have the type in `FIELDS`.
 
-    What is missing, unreadable or of another type is left out. The last two are appended to `notes`.
+    A field that is missing or has another type is left out, and so are all if the file is unreadable. `notes` gets a
+    sentence about each, except about missing fields.
     """
     path = folder / RUN
     if not path.is_file():
@@ -184,6 +185,6 @@ def _put_aside(folder: Path) -> None:
 def _cut(path: Path, step: int) -> None:
     """Remove the lines of optimizer steps after `step`, and incomplete lines."""
     if path.exists():
-        kept = [entry for entry in lines(path) if entry is not None and step_of(entry) <= step]
-        text = "".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in kept)
+        earlier_entries = [entry for entry in lines(path) if entry is not None and step_of(entry) <= step]
+        text = "".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in earlier_entries)
         write_text_whole(path, text)

@@ -1,4 +1,4 @@
-"""Whether the policy that samples is the one that is scored (`monitoring/sampled.py`), in a trainer of another class.
+"""The check that the sampling policy is the scored one (`monitoring/sampled.py`), for trainers of another class.
 
 A callback sees the model and not the rollout. So a hook on the model reads the passes of the first optimizer step,
 whose tokens the same policy has sampled: TRL gives the model `labels` of the completions' tokens, and the model

@@ -49,10 +49,11 @@ def entropy_ends(log_history: Iterable[Mapping[str, Any]]) -> tuple[float, float
     The final entropy is the mean over the last `WINDOW` log entries that have an entropy.
     """
     entries = list(log_history)
-    last = [entry[key_names.ENTROPY] for entry in entries if entry.get(key_names.ENTROPY) is not None][-WINDOW:]
+    entropies = [entry[key_names.ENTROPY] for entry in entries if entry.get(key_names.ENTROPY) is not None]
     start = start_entropy(entries)
-    if not last or start is None:
+    if not entropies or start is None:
         return None
+    last = entropies[-WINDOW:]
     return start, math.fsum(last) / len(last)
 
 

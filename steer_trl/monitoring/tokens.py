@@ -84,8 +84,8 @@ def clips(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
 
 def token_statistics(batch: TokenBatch) -> dict[str, Statistic]:
     """Return the shares of the quadrants and of clipped tokens, and the entropy by position and advantage."""
-    seen = find_measurable(batch)
-    count = seen.sum(dtype=torch.float32)
+    measurable = find_measurable(batch)
+    count = measurable.sum(dtype=torch.float32)
     entropies = batch.entropies.float()
     quarter = quarters(batch.mask)
     parts = {
@@ -96,9 +96,9 @@ def token_statistics(batch: TokenBatch) -> dict[str, Statistic]:
         "entropy/positive": batch.advantages > 0,
         "entropy/negative": batch.advantages < 0,
     }
-    means = {key: mean(tokens, seen, count) for key, tokens in quadrants(batch).items()}
-    means |= {key: mean(entropies, seen & part) for key, part in parts.items()}
-    return means | {key: mean(tokens, seen, count) for key, tokens in clips(batch).items()}
+    means = {key: mean(tokens, measurable, count) for key, tokens in quadrants(batch).items()}
+    means |= {key: mean(entropies, measurable & part) for key, part in parts.items()}
+    return means | {key: mean(tokens, measurable, count) for key, tokens in clips(batch).items()}
 
 
 def changes(
@@ -108,8 +108,8 @@ def changes(
 
     The predicted change is `None` if the batch has no sensitivities Phi.
     """
-    seen = replace(batch, advantages=advantages)
-    return seen.entropy_change(), None if batch.sensitivities is None else seen.entropy_change(exact=True)
+    shaped = replace(batch, advantages=advantages)
+    return shaped.entropy_change(), None if batch.sensitivities is None else shaped.entropy_change(exact=True)
 
 
 def change_statistics(
@@ -120,14 +120,14 @@ def change_statistics(
     If the batch has sensitivities Phi, also return the mean predicted change and each quadrant's contribution to it.
     """
     estimated, predicted = changes(batch, advantages)
-    seen = find_measurable(batch)
-    means = {"entropy/estimated_change": mean(estimated, seen & estimated.isfinite())}
+    measurable = find_measurable(batch)
+    means = {"entropy/estimated_change": mean(estimated, measurable & estimated.isfinite())}
     if predicted is None:
         return means
-    seen &= predicted.isfinite()
-    means["entropy/predicted_change"] = mean(predicted, seen)
+    measurable &= predicted.isfinite()
+    means["entropy/predicted_change"] = mean(predicted, measurable)
     for key, tokens in zip(CONTRIBUTIONS, quadrants(batch).values(), strict=True):
-        means[key] = mean(torch.where(tokens, predicted, 0.0), seen)
+        means[key] = mean(torch.where(tokens, predicted, 0.0), measurable)
     return means
 
 

@@ -23,20 +23,20 @@ class Setting:
         choices (`tuple[str, ...]`): the allowed strings. If it is empty, every string is allowed.
         needs (`Mapping[str, Any]`): maps each setting that this setting needs to a value, a tuple of allowed values,
             or an interval (`options/needs.py`). If a need is not met, this setting has no effect and is refused.
-        off (`float`, *optional*): the value that switches the method off, so that the run equals GRPO bit for bit.
+        neutral (`float`, *optional*): the value that switches the method off, so that the run equals GRPO bit for bit.
     """
 
     about: str
     within: str | None = None
     choices: tuple[str, ...] = ()
     needs: Mapping[str, Any] = field(default_factory=dict)
-    off: float | None = None
+    neutral: float | None = None
 
     @property
     def help(self) -> str:
         """The text for the command line, which includes the setting's range and the settings that it needs."""
-        needed = f" Only with {describe_needs(self.needs)}." if self.needs else ""
-        return self.about + needed + (f" In {self.within}." if self.within else "")
+        condition = f" Only with {describe_needs(self.needs)}." if self.needs else ""
+        return self.about + condition + (f" In {self.within}." if self.within else "")
 
 
 def settings_of(config: type) -> dict[str, Setting]:
@@ -124,7 +124,7 @@ def idle_complaints(
     place = "" if method is None else f"shaping_options.{method}."
     for name, value in find_changes(settings).items():
         needs = needs_of.get(name, {})
-        unmet = [needed for needed, allowed in needs.items() if not is_met(allowed, getattr(args, needed))]
+        unmet = [setting for setting, allowed in needs.items() if not is_met(allowed, getattr(args, setting))]
         if unmet and name not in unread:
             complaints.append(
                 f"{place}{name}={value!r} cannot be combined with {unmet[0]}={getattr(args, unmet[0])!r}: it acts "
@@ -262,7 +262,7 @@ class ShapingConfig(GRPOConfig):
 
 
 @dataclass
-class CorrectnessOptions(ShapingConfig):
+class CorrectnessSettings(ShapingConfig):
     """The settings that decide whether a completion is correct, for some methods and for dynamic sampling."""
 
     correct_reward: Annotated[

@@ -1,4 +1,4 @@
-"""The former names of settings: one table of what replaced each, and what a configuration does with it.
+"""The former names of settings: a table of their successors, and how a configuration applies it.
 
 This module imports nothing heavy, because the command line reads the table before it imports TRL.
 """

@@ -6,7 +6,7 @@ The constants of all other methods, and of these methods' ablations, are options
 from dataclasses import dataclass
 from typing import Annotated
 
-from steer_trl.options.base import CorrectnessOptions, Setting, ShapingConfig
+from steer_trl.options.base import CorrectnessSettings, Setting, ShapingConfig
 from steer_trl.options.stare_variants import AMPLIFYING, ATTENUATING, NAMES
 
 COMPARED = {"stare_gate": ("batch", "sample", "token")}
@@ -113,11 +113,11 @@ class StareSettings(ShapingConfig):
 
 
 @dataclass
-class PassAtKSettings(CorrectnessOptions):
+class PassAtKSettings(CorrectnessSettings):
     """Settings of `"pass_at_k"`."""
 
     pass_at_k: Annotated[
-        int, Setting("k: tries of which one must be correct; < num_generations. 1 is GRPO.", "[1, inf)", off=1)
+        int, Setting("k: tries of which one must be correct; < num_generations. 1 is GRPO.", "[1, inf)", neutral=1)
     ] = 4
 
 

@@ -79,10 +79,10 @@ def _describe(need: Any) -> str:
     return " unset" if need is None else f"={'/'.join(map(repr, need if isinstance(need, tuple) else [need]))}"
 
 
-def find_unmet(who: str, needs: Mapping[str, Need], settings: Any) -> list[str]:
-    """Return a complaint about each of the `settings` that the method named `who` cannot work with."""
+def find_unmet(method: str, needs: Mapping[str, Need], settings: Any) -> list[str]:
+    """Return a complaint about each of the `settings` that the method named `method` cannot work with."""
     return [
-        f"{name}={value!r} cannot be combined with {who}: {need.why}. Leave it unset."
+        f"{name}={value!r} cannot be combined with {method}: {need.why}. Leave it unset."
         for name, need in needs.items()
         if ((value := getattr(settings, name)) in need.values) is need.refused
     ]

@@ -13,7 +13,7 @@ RESAMPLE = {"dynamic_sampling": "resample"}
 
 
 @dataclass
-class RunOptions(ShapingConfig):
+class RunSettings(ShapingConfig):
     """Settings for a run's logs, alarms, model card and token budget."""
 
     model_license: Annotated[str | None, Setting("Licence that the model card states, e.g. apache-2.0.")] = None
@@ -58,7 +58,7 @@ class RunOptions(ShapingConfig):
 
 
 @dataclass
-class SamplingOptions(ShapingConfig):
+class SamplingSettings(ShapingConfig):
     """Settings for dynamic sampling, which selects the generated groups that are trained on."""
 
     dynamic_sampling: Annotated[

@@ -58,8 +58,8 @@ def entropy_target_complaints(args: Any) -> list[str]:
 
 def reward_weight_complaints(args: Any) -> list[str]:
     """Return a complaint about weights that are not finite: every reward becomes infinite, or is left out as NaN."""
-    odd = [weight for weight in args.reward_weights or () if isinstance(weight, float) and not math.isfinite(weight)]
-    if not odd:
+    weights = args.reward_weights or ()
+    if all(not isinstance(weight, float) or math.isfinite(weight) for weight in weights):
         return []
     return [
         f"reward_weights must be finite, got {args.reward_weights!r}: nothing would be learned, because TRL computes "

@@ -117,10 +117,10 @@ def select_settings(args: SteerGRPOConfig) -> dict[str, Any]:
     for method in args.shaping_names:
         of_methods.update(find_shaper(method).settings())
     names = [item.name for item in fields(args) if item.name in settings and item.name not in LOCAL]
-    first = [name for name in names if name in of_methods]
+    settings_of_methods = [name for name in names if name in of_methods]
     changed = [name for name in names if name in find_changes(args)]
     with_options = ["shaping_options"] if settings.get("shaping_options") else []
-    return {name: settings[name] for name in dict.fromkeys(first + with_options + changed)}
+    return {name: settings[name] for name in dict.fromkeys(settings_of_methods + with_options + changed)}
 
 
 def find_options(args: SteerGRPOConfig) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from steer_trl.monitoring import key_names, run_files
 from steer_trl.monitoring.keys import PANELS, Key, Panel
 from steer_trl.report.entropy import describe_entropy
-from steer_trl.report.evaluations import Evaluations, compare_runs, draw_frontiers, find_evaluations
+from steer_trl.report.evaluations import RunEvaluations, compare_runs, draw_frontiers, find_evaluations
 from steer_trl.report.read import Run, is_finite_number, shorten
 from steer_trl.report.tokens import select_token_steps
 from steer_trl.report.weights import describe_weights
@@ -37,7 +37,7 @@ def page_data(runs: Sequence[Run]) -> dict[str, Any]:
     return run_files.as_json(data)
 
 
-def _describe_run(run: Run, evaluations: Evaluations, num_runs: int) -> dict[str, Any]:
+def _describe_run(run: Run, evaluations: RunEvaluations, num_runs: int) -> dict[str, Any]:
     about = run.description
     phrases = describe_weights(about["methods"], run.settings) if "methods" in about else []
     return {
@@ -123,13 +123,13 @@ def thin_curve(curve: Mapping[int, float], points: int = POINTS, keeps_extremes:
     steps = sorted(curve)
     if len(steps) > points:
         size = -(-len(steps) // (points // 2))
-        kept = {steps[0], steps[-1]}
+        kept_steps = {steps[0], steps[-1]}
         for start in range(0, len(steps), size):
             part = steps[start : start + size]
             if keeps_extremes:
-                kept.add(min(part, key=curve.__getitem__))
-                kept.add(max(part, key=curve.__getitem__))
+                kept_steps.add(min(part, key=curve.__getitem__))
+                kept_steps.add(max(part, key=curve.__getitem__))
             else:
-                kept.add(part[0])
-        steps = sorted(kept)
+                kept_steps.add(part[0])
+        steps = sorted(kept_steps)
     return [steps, [float(f"{curve[step]:.6g}") for step in steps]]

@@ -92,8 +92,8 @@ def mean_of_end(values: Sequence[float]) -> float:
 
 
 def _find_start(run: Run) -> float:
-    needed = (key_names.START_ENTROPY, *key_names.ENTROPIES, key_names.CLIPPED_RATIO)
-    keys = [key for key in needed if key in run.curves]
+    keys_of_start = (key_names.START_ENTROPY, *key_names.ENTROPIES, key_names.CLIPPED_RATIO)
+    keys = [key for key in keys_of_start if key in run.curves]
     steps = sorted({step for key in keys for step in run.curves[key]})
     return start_entropy({key: run.curves[key].get(step) for key in keys} for step in steps) or 0.0
 

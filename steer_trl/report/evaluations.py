@@ -30,7 +30,7 @@ Samplings = Mapping[str, Evaluation]
 
 
 @dataclass
-class Evaluations:
+class RunEvaluations:
     """The evaluations in a run's folder.
 
     Attributes:
@@ -46,9 +46,9 @@ class Evaluations:
     intervals: dict[str, list[tuple[int, float, float]]] = field(default_factory=dict)
 
 
-def find_evaluations(run: Run) -> Evaluations:
+def find_evaluations(run: Run) -> RunEvaluations:
     """Find the evaluations of a run. For each evaluation that cannot be read, a note is added to the run."""
-    evaluations = Evaluations()
+    evaluations = RunEvaluations()
     inside = _list_folders(run.folder)
     folders = {path.name: path for path in inside if not path.name.startswith(run_files.CHECKPOINT)}
     in_training = folders.pop(IN_TRAINING, run.folder / IN_TRAINING)
@@ -100,22 +100,22 @@ def _one_line(error: Exception) -> str:
 # Comparisons of runs.
 
 
-def compare_runs(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
+def compare_runs(evaluations: Sequence[RunEvaluations]) -> list[dict[str, Any]]:
     """Compare the runs whose evaluations are in folders of the same name.
 
     For each name, the first run with such a folder is compared with each of the others.
     """
     comparisons = []
     for name in _list_names(evaluations):
-        first, *rest = [i for i, run_evaluations in enumerate(evaluations) if name in run_evaluations.by_folder]
-        for second in rest:
-            steps = [evaluations[i].step for i in (first, second)] if name == IN_TRAINING else []
-            pair = _compare_pair(evaluations[first].by_folder[name], evaluations[second].by_folder[name])
-            comparisons.append({"name": name, "a": first, "b": second, "steps": steps} | pair)
+        first_run, *later_runs = [i for i, run in enumerate(evaluations) if name in run.by_folder]
+        for later_run in later_runs:
+            steps = [evaluations[i].step for i in (first_run, later_run)] if name == IN_TRAINING else []
+            pair = _compare_pair(evaluations[first_run].by_folder[name], evaluations[later_run].by_folder[name])
+            comparisons.append({"name": name, "a": first_run, "b": later_run, "steps": steps} | pair)
     return comparisons
 
 
-def _list_names(evaluations: Sequence[Evaluations]) -> list[str]:
+def _list_names(evaluations: Sequence[RunEvaluations]) -> list[str]:
     """Return the names of all folders with evaluations.
 
     The folder with the evaluations made during training comes last.
@@ -154,14 +154,14 @@ def _distance_from_training(evaluation: Evaluation) -> float:
 
 def _select_metrics(metrics: Mapping[str, Difference]) -> list[tuple[str, Difference]]:
     """Return pass@k, avg@k, distinct@k and maj@k, each for its largest k. Skip any that was not measured."""
-    last = {match[1]: metric for metric in metrics if (match := MEASURE.fullmatch(metric))}
-    return [(last[kind], metrics[last[kind]]) for kind in ORDER if kind in last]
+    largest = {match[1]: metric for metric in metrics if (match := MEASURE.fullmatch(metric))}
+    return [(largest[kind], metrics[largest[kind]]) for kind in ORDER if kind in largest]
 
 
 # Sweeps over temperatures.
 
 
-def draw_frontiers(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
+def draw_frontiers(evaluations: Sequence[RunEvaluations]) -> list[dict[str, Any]]:
     """Return the data of a picture for each folder name and benchmark, with a curve for each run.
 
     The curve has a point for each temperature. Runs that were sampled at one temperature only are skipped.

@@ -1,4 +1,4 @@
-"""Recognises errors of the Hub's client. Several are no `OSError`, such as those of a machine without network."""
+"""Recognises errors of the Hub's client. Several are no `OSError`, for example on a machine without network."""
 
 HUB_PACKAGES = {"huggingface_hub", "httpx", "httpx2", "httpcore", "requests"}
 """Packages whose errors a call to the Hub may raise. huggingface_hub 1 uses httpx, huggingface_hub 2 uses httpx2."""

@@ -10,7 +10,7 @@ from typing import Any
 from huggingface_hub import EvalResult
 
 from steer_trl.data import SOURCES
-from steer_trl.data.reading import HUB_PAGE
+from steer_trl.data.raw_rows import HUB_PAGE
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling
 from steer_trl.evaluation.benchmarks import Benchmark
 

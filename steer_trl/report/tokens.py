@@ -79,7 +79,7 @@ def _read_completion(line: dict[str, Any]) -> dict[str, Any]:
     Raises an error if the record has no tokens or is malformed.
     """
     texts = line["texts"] if "texts" in line else line["token_ids"]
-    shown = texts[:LONGEST]
+    shown_texts = texts[:LONGEST]
     numbers = {}
     for name, key in COLUMNS.items():
         values = [_round(value) for value in line.get(key, ())[:LONGEST]]
@@ -89,7 +89,7 @@ def _read_completion(line: dict[str, Any]) -> dict[str, Any]:
     return {
         "group": str(line.get("group")),
         "prompt": shorten(str(line.get("prompt", "")), LONGEST_PROMPT),
-        "texts": ["" if text is None else shorten(str(text), LONGEST_TEXT) for text in shown],
+        "texts": ["" if text is None else shorten(str(text), LONGEST_TEXT) for text in shown_texts],
         "tool": [i for i, is_tool in enumerate(line.get("is_tool", ())) if is_tool is True],
         "tokens": line.get("num_tokens", len(texts)),
         "cut": line.get("is_truncated") is True,

@@ -12,8 +12,8 @@ def describe_weights(methods: Sequence[str], settings: Mapping[str, Any]) -> lis
     """Return a phrase that describes each method.
 
     If `hold_entropy` or dynamic sampling is on, a further phrase describes it. `settings` holds all settings of the
-    configuration, including those left at their default. What is missing is not described, because its default may
-    have been another one when the run was made.
+    configuration, including those left at their default. A missing setting is not described, because the version that
+    made the run may have had another default.
     """
     phrases = [_describe_stare(settings) if name == "stare" else _describe_method(name, settings) for name in methods]
     if settings.get("hold_entropy") is not None:

@@ -46,11 +46,11 @@ def last_boxed(text: str) -> str | None:
     return None
 
 
-def _unbraced(rest: str) -> str | None:
+def _unbraced(after_box: str) -> str | None:
     """Return the answer at the start of the text after a box without a brace, or `None` if there is none."""
-    answer = re.split(r"\$|\\[)\]]|\n", rest, maxsplit=1)[0].rstrip(" .")
+    answer = re.split(r"\$|\\[)\]]|\n", after_box, maxsplit=1)[0].rstrip(" .")
     has_words = re.search(r"(?<![\\A-Za-z])[A-Za-z]{2,}", answer)
-    is_cut_off = len(rest) == LONGEST_UNBRACED and answer == rest
+    is_cut_off = len(after_box) == LONGEST_UNBRACED and answer == after_box
     return None if has_words or is_cut_off or not re.match(r"[\w\\+(-]", answer) else answer
 
 
@@ -93,8 +93,8 @@ def after_thought(text: str) -> str:
     marks = list(THOUGHT.finditer(text))
     if not marks:
         return text
-    last = marks[-1]
-    return text[last.end() :] if last["closing"] or last["answer"] else ""
+    last_mark = marks[-1]
+    return text[last_mark.end() :] if last_mark["closing"] or last_mark["answer"] else ""
 
 
 def bare(answer: str) -> str:

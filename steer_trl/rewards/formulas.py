@@ -37,7 +37,7 @@ from sympy import (
 )
 from sympy.core.relational import Relational
 
-from steer_trl.rewards.layout import LONGEST, TABLE, compiled, rewrite
+from steer_trl.rewards.normalization import LONGEST, TABLE, compiled, rewrite
 from steer_trl.rewards.points import choose_points, is_of_integers
 
 NORMALIZATION = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none")
@@ -119,24 +119,24 @@ def number(text: str) -> Any:
     return _value(parsed, {}) if isinstance(parsed, Expr) and not parsed.free_symbols else None
 
 
-def are_equal(one: Any, other: Any, step: Fraction = Fraction(0)) -> bool:
+def are_equal(first: Any, second: Any, step: Fraction = Fraction(0)) -> bool:
     """Return whether two parsed formulas are equal.
 
     `step` is the place value of the last digit of a decimal that may be rounded. Two numbers may differ by half of it.
     """
-    if one == other:
+    if first == second:
         return True
-    one, other = _name_derivatives(one), _name_derivatives(other)
-    if isinstance(one, Expr) and isinstance(other, Expr):
-        if step and not one.free_symbols | other.free_symbols:
-            return bool(abs(N(one - other, DIGITS)) <= Rational(step) / 2)
-        ratio = _ratio(one, other)
+    first, second = _name_derivatives(first), _name_derivatives(second)
+    if isinstance(first, Expr) and isinstance(second, Expr):
+        if step and not first.free_symbols | second.free_symbols:
+            return bool(abs(N(first - second, DIGITS)) <= Rational(step) / 2)
+        ratio = _ratio(first, second)
         return ratio is not None and _is_one(ratio)
-    if isinstance(one, Relational) and isinstance(other, Relational):
-        return _are_equal_relations(one, other)
-    if isinstance(one, MatrixBase) and isinstance(other, MatrixBase):
-        pairs = zip(one.flat(), other.flat(), strict=False)
-        return one.shape == other.shape and all(are_equal(*pair) for pair in pairs)
+    if isinstance(first, Relational) and isinstance(second, Relational):
+        return _are_equal_relations(first, second)
+    if isinstance(first, MatrixBase) and isinstance(second, MatrixBase):
+        pairs = zip(first.flat(), second.flat(), strict=False)
+        return first.shape == second.shape and all(are_equal(*pair) for pair in pairs)
     return False
 
 
@@ -145,47 +145,48 @@ def _name_derivatives(formula: Any) -> Any:
     return formula.xreplace({part: Symbol(str(part)) for part in formula.atoms(Derivative)})
 
 
-def _are_equal_relations(one: Relational, other: Relational) -> bool:
-    if type(one) is not type(other):
-        other = other.reversed
-    if type(one) is not type(other):
+def _are_equal_relations(first: Relational, second: Relational) -> bool:
+    if type(first) is not type(second):
+        second = second.reversed
+    if type(first) is not type(second):
         return False
-    differences = [side.lhs - side.rhs for side in (one, other)]
+    differences = [side.lhs - side.rhs for side in (first, second)]
     ratio = _ratio(*differences)
-    if ratio is None and one.rel_op == "==":
+    if ratio is None and first.rel_op == "==":
         ratio = _ratio(*(fraction(together(side))[0] for side in differences))
-    return ratio is not None and (one.rel_op in ("==", "!=") or bool(ratio > 0))
+    return ratio is not None and (first.rel_op in ("==", "!=") or bool(ratio > 0))
 
 
 def _is_one(ratio: Any, digits: int = DIGITS) -> bool:
     return bool(ratio == 1 if ratio.is_Rational else abs(ratio - 1) <= Rational(10) ** (GUARD_DIGITS - digits))
 
 
-def _ratio(one: Expr, other: Expr) -> Any:
-    """Return the ratio of `one` to `other` if it is the same at all random points, otherwise `None`."""
-    points = choose_points(one, other)
+def _ratio(first: Expr, second: Expr) -> Any:
+    """Return the ratio of `first` to `second` if it is the same at all random points, otherwise `None`."""
+    points = choose_points(first, second)
     # Most formulas that differ do so in the first digits.
-    if _ratio_at(one, other, points, DIGITS) is None:
+    if _ratio_at(first, second, points, DIGITS) is None:
         return None
     fine_points = points[:FINE_POINTS]
-    if not (is_of_integers(one) or is_of_integers(other)):
+    if not (is_of_integers(first) or is_of_integers(second)):
         fine_points = [{symbol: CLOSER * value for symbol, value in point.items()} for point in fine_points]
-    digits = max(_digits_needed(side, point) for side in (one, other) for point in fine_points)
-    return _ratio_at(one, other, fine_points, digits) if digits <= MOST_DIGITS else None
+    digits = max(_digits_needed(side, point) for side in (first, second) for point in fine_points)
+    return _ratio_at(first, second, fine_points, digits) if digits <= MOST_DIGITS else None
 
 
-def _ratio_at(one: Expr, other: Expr, points: list[dict[Any, Rational]], digits: int) -> Any:
+def _ratio_at(first: Expr, second: Expr, points: list[dict[Any, Rational]], digits: int) -> Any:
     """Return the ratio if it is the same at all of the points to the number of digits, otherwise `None`."""
     ratios: list[Any] = []
     for point in points:
-        value, wanted = _value(one, point, digits), _value(other, point, digits)
-        if value is None or wanted is None:
+        first_value, second_value = _value(first, point, digits), _value(second, point, digits)
+        if first_value is None or second_value is None:
             continue
-        if (value == 0) != (wanted == 0):
+        if (first_value == 0) != (second_value == 0):
             return None
-        ratios.append(value / wanted if wanted else None)
-    found = [ratio for ratio in ratios if ratio is not None] or [Rational(1)]
-    return found[0] if ratios and all(_is_one(ratio / found[0], digits) for ratio in found) else None
+        ratios.append(first_value / second_value if second_value else None)
+    # At a point where both values are 0, any ratio will do.
+    finite = [ratio for ratio in ratios if ratio is not None] or [Rational(1)]
+    return finite[0] if ratios and all(_is_one(ratio / finite[0], digits) for ratio in finite) else None
 
 
 def _digits_needed(formula: Expr, point: dict[Any, Rational]) -> int:

@@ -7,7 +7,7 @@ import re
 
 from steer_trl.rewards import formulas
 from steer_trl.rewards.judge import judge, read_gold
-from steer_trl.rewards.layout import TABLE, normalize_layout
+from steer_trl.rewards.normalization import TABLE, normalize_layout
 from steer_trl.rewards.numerals import Number
 from steer_trl.rewards.reading import Approximation, Choice, Equation, Group, Measure, Reading, Word
 
@@ -41,8 +41,8 @@ def find_fault(gold: str) -> str | None:
     reading = read_gold(gold)
     if not isinstance(reading, (Number, Measure, Choice)) and BARE_PROSE.search(TEXT_COMMAND.sub("", gold)):
         return ONLY_ITSELF
-    other = write(reading)
-    can_be_scored = other is not None and judge(gold, gold).correct and judge(other, gold).correct
+    rewritten = write(reading)
+    can_be_scored = rewritten is not None and judge(gold, gold).correct and judge(rewritten, gold).correct
     return None if can_be_scored else ONLY_ITSELF
 
 

@@ -63,11 +63,11 @@ def judge(answer: str, gold: str) -> AnswerMatch:
     The call may run forever, or use up all memory.
     """
     try:
-        given, wanted = read(answer), read_gold(gold)
-        if isinstance(given, Number) and isinstance(wanted, Group):
+        answer_reading, gold_reading = read(answer), read_gold(gold)
+        if isinstance(answer_reading, Number) and isinstance(gold_reading, Group):
             # `1,234` is a list if the gold answer is one.
-            given = read(answer.replace(",", ", "))
-        return AnswerMatch(is_equal(given, wanted), name(given))
+            answer_reading = read(answer.replace(",", ", "))
+        return AnswerMatch(is_equal(answer_reading, gold_reading), name(answer_reading))
     except Exception:
         # An answer that cannot be read is incorrect. It may be nested too deeply, too large, or not LaTeX.
         return AnswerMatch(False, answer)
@@ -122,7 +122,7 @@ def _options(reading: Reading) -> list[str] | None:
         letters = [part.letter for part in parts if isinstance(part, Choice) and part.content is None]
         return sorted(letters) if len(letters) == len(reading.parts) > 1 else None
     text = _text(reading)
-    # Points are listed in any order, so that `CA` is a segment.
+    # Letters of options are listed in alphabetical order. `CA` is a segment between two points.
     is_list = re.fullmatch("[A-H]{2,}", text) is not None and list(text) == sorted(set(text))
     return list(text) if is_list else None
 
@@ -186,11 +186,11 @@ def _is_equal_choice(answer: Choice, gold: Choice) -> bool:
 def _is_equal_measure(answer: Measure, gold: Measure) -> bool:
     if answer.unit == gold.unit or not answer.unit or not gold.unit:
         return is_equal(answer.amount, gold.amount)
-    amount, wanted = _value(answer.amount), _value(gold.amount)
-    if amount is None or wanted is None:
+    answer_amount, gold_amount = _value(answer.amount), _value(gold.amount)
+    if answer_amount is None or gold_amount is None:
         return False
-    converted = convert(_exact(amount), answer.unit, gold.unit)
-    return converted is not None and abs(converted - _exact(wanted)) <= COINCIDENCE * abs(converted)
+    converted = convert(_exact(answer_amount), answer.unit, gold.unit)
+    return converted is not None and abs(converted - _exact(gold_amount)) <= COINCIDENCE * abs(converted)
 
 
 def _exact(value: Any) -> Fraction:
@@ -303,8 +303,8 @@ def _are_equal_sets(*groups: Group) -> bool:
     ranks = _rank(values)
     if None in sets or ranks is None:
         return False
-    one, other = (build(ranks) for build in sets if build is not None)
-    return bool(one is not None and one == other)
+    first, second = (build(ranks) for build in sets if build is not None)
+    return bool(first is not None and first == second)
 
 
 def _as_set(reading: Reading, values: list[Any]) -> Callable[[list[int]], Any] | None:
@@ -322,11 +322,11 @@ def _as_set(reading: Reading, values: list[Any]) -> Callable[[list[int]], Any] |
     numbers = [_end(member) for member in members]
     if None in numbers or (is_interval and len(members) != 2):
         return None
-    first = len(values)
+    offset = len(values)
     values += numbers
     if is_interval:
-        return lambda ranks: Interval(ranks[first], ranks[first + 1], kind[0] == "(", kind[1] == ")")
-    return lambda ranks: FiniteSet(*ranks[first : first + len(numbers)])
+        return lambda ranks: Interval(ranks[offset], ranks[offset + 1], kind[0] == "(", kind[1] == ")")
+    return lambda ranks: FiniteSet(*ranks[offset : offset + len(numbers)])
 
 
 def _end(reading: Reading) -> Any:
@@ -341,9 +341,9 @@ def _rank(values: list[Any]) -> list[int] | None:
         return None
     order = sorted(range(len(values)), key=lambda i: values[i])
     ranks = [0] * len(values)
-    for before, here in pairwise(order):
-        is_same = values[before] == values[here] or formulas.are_equal(values[before], values[here])
-        ranks[here] = ranks[before] + (not is_same)
+    for before, after in pairwise(order):
+        is_same = values[before] == values[after] or formulas.are_equal(values[before], values[after])
+        ranks[after] = ranks[before] + (not is_same)
     return ranks
 
 
@@ -356,16 +356,16 @@ def _is_named(group: Group) -> bool:
 def _point(system: Group) -> Group:
     """Return the solution of a system as a tuple, in the order of its variables' names."""
     equations = [part for part in system.parts if isinstance(part, Equation)]
-    return Group("()", tuple(equation.value for equation in sorted(equations, key=lambda one: one.name)))
+    return Group("()", tuple(equation.value for equation in sorted(equations, key=lambda equation: equation.name)))
 
 
 def _match(answers: list[Reading], golds: Sequence[Reading]) -> bool:
     """Return whether each gold answer can be paired with a different answer that equals it, in any order."""
     for gold in golds:
-        found = next((index for index, answer in enumerate(answers) if is_equal(answer, gold)), None)
-        if found is None:
+        position = next((index for index, answer in enumerate(answers) if is_equal(answer, gold)), None)
+        if position is None:
             return False
-        del answers[found]
+        del answers[position]
     return True
 
 
@@ -412,9 +412,9 @@ def _is_equal_number(answer: Number, gold: Number) -> bool:
 
 
 def _is_equal_word(answer: Word, gold: Word) -> bool:
-    one, other = (squash(ARTICLE.sub("", word.text)).strip(".!") for word in (answer, gold))
-    is_text = len(one) > 2 or answer.is_marked or gold.is_marked
-    return one == other or (is_text and one.casefold() == other.casefold())
+    answer_text, gold_text = (squash(ARTICLE.sub("", word.text)).strip(".!") for word in (answer, gold))
+    is_text = len(answer_text) > 2 or answer.is_marked or gold.is_marked
+    return answer_text == gold_text or (is_text and answer_text.casefold() == gold_text.casefold())
 
 
 def _text(reading: Reading) -> str:

@@ -145,12 +145,12 @@ def _check_judge() -> None:
 
     Without this check, every answer would silently be incorrect.
     """
-    known = {
+    verdicts = {
         ("34", r"\sqrt{1156}"): True,
         ("33", r"\sqrt{1156}"): False,
         (r"34\text{ cm}", r"340\text{ mm}"): True,
     }
-    if any(judge(*pair).correct is not verdict for pair, verdict in known.items()):
+    if any(judge(*pair).correct is not verdict for pair, verdict in verdicts.items()):
         raise CannotContinueError(
             "math-verify's parser or pint does not read 34. Install the versions that steer_trl requires."
         )

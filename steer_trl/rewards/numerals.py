@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
 
-from steer_trl.rewards.layout import TABLE
+from steer_trl.rewards.normalization import TABLE
 
 DIGITS_OF_AN_APPROXIMATION = 6
 LARGEST_EXPONENT = 5_000
@@ -142,13 +142,13 @@ def _value_of_scale(words: list[str], position: int) -> Fraction | None:
     """
     scale = SCALES[words[position]]
     count = _value_of_words(words[:position] or ["one"])
-    rest = _value_of_words(words[position + 1 :] or ["zero"])
-    if count is None or rest is None or rest >= scale:
+    remainder = _value_of_words(words[position + 1 :] or ["zero"])
+    if count is None or remainder is None or remainder >= scale:
         return None
     if words[position] == "half" and count > 1:
         # For example, *three and a half*.
         return count + scale
-    return count * scale + rest
+    return count * scale + remainder
 
 
 WORD = r"«[A-Za-z-]+»"

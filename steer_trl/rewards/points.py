@@ -3,7 +3,7 @@ r"""Points at which two formulas are compared by value.
 Formulas that differ must differ at one of the points. Most of them differ everywhere, so a few random points near 1
 are enough. Three kinds agree on a large part of the numbers, and have points of their own:
 
-| kind | where it shows what it is |
+| kind | where such formulas differ |
 |---|---|
 | branches: $|x-5|$, $\max(x,3)$, $\sqrt{x^2-6x+9}$, $\arccos(\cos x)$ | far from 0, beyond every number in it |
 | rounding: $\lfloor n/10\rfloor$, $\lceil x\rceil$ | at whole numbers, between them, near multiples of a denominator |
@@ -19,7 +19,7 @@ from typing import Any
 from sympy import Abs, Expr, Integer, Max, Min, Pow, Product, Rational, Sum, binomial, ceiling, exp, factorial, floor
 from sympy.functions.elementary.trigonometric import InverseTrigonometricFunction, TrigonometricFunction
 
-from steer_trl.rewards.layout import TABLE
+from steer_trl.rewards.normalization import TABLE
 
 Point = dict[Any, Rational]
 
@@ -39,21 +39,21 @@ LARGEST_EXPONENT = 20
 LARGEST_COUNT = 60
 
 
-def choose_points(one: Expr, other: Expr) -> list[Point]:
+def choose_points(first: Expr, second: Expr) -> list[Point]:
     """Return the points at which two formulas are compared. The first four are the closest to 0."""
-    symbols = sorted(one.free_symbols | other.free_symbols, key=str)
+    symbols = sorted(first.free_symbols | second.free_symbols, key=str)
     if not symbols:
         return [{}]
     dice = random.Random(0)
-    both = (one, other)
-    if any(formula.has(*COUNTS) for formula in both):
-        ranges = [(2, 9)] * (2 * NEAR) + _ranges_of_counts(both)
+    formulas = (first, second)
+    if any(formula.has(*COUNTS) for formula in formulas):
+        ranges = [(2, 9)] * (2 * NEAR) + _ranges_of_counts(formulas)
         return [{symbol: Rational(dice.randint(*ends)) for symbol in symbols} for ends in ranges]
-    if any(formula.has(*ROUNDINGS) for formula in both):
-        places = {symbol: _places(symbol, both, dice) for symbol in symbols}
+    if any(formula.has(*ROUNDINGS) for formula in formulas):
+        places = {symbol: _places(symbol, formulas, dice) for symbol in symbols}
         return [{symbol: places[symbol][index] for symbol in symbols} for index in range(ROUNDED)]
-    signs = (-1, 1) if any(map(_has_absolute_value, both)) else (1,)
-    sizes = [1] * (NEAR * len(signs)) + (_sizes(both) * len(signs) if any(map(_has_branches, both)) else [])
+    signs = (-1, 1) if any(map(_has_absolute_value, formulas)) else (1,)
+    sizes = [1] * (NEAR * len(signs)) + (_sizes(formulas) * len(signs) if any(map(_has_branches, formulas)) else [])
     return [{symbol: dice.choice(signs) * size * _near_one(dice) for symbol in symbols} for size in sizes]
 
 
@@ -122,8 +122,8 @@ def _places(symbol: Any, formulas: Iterable[Expr], dice: random.Random) -> list[
         for step in (-1, 0, 1)
     }
     jumps = {jump for jump in jumps if 0 < jump <= largest}
-    others = set(range(1, 2 * LARGEST_EXPONENT)) - jumps
-    wholes = [*dice.sample(sorted(jumps), len(jumps)), *dice.sample(sorted(others), len(others))]
+    smooth_places = set(range(1, 2 * LARGEST_EXPONENT)) - jumps
+    wholes = [*dice.sample(sorted(jumps), len(jumps)), *dice.sample(sorted(smooth_places), len(smooth_places))]
     places = [Rational(whole) for whole in wholes]
     is_real = symbol.name.split("_")[0] in REAL_LETTERS
     if is_real:

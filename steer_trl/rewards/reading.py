@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
-from steer_trl.rewards.layout import LONGEST, TABLE, normalize_layout
+from steer_trl.rewards.normalization import LONGEST, TABLE, normalize_layout
 from steer_trl.rewards.numerals import Number, read_number
 from steer_trl.rewards.units import convert, read_unit
 
@@ -154,16 +154,16 @@ def squash(text: str) -> str:
 def _read(text: str) -> Reading:
     text = text.strip(" ~")
     text = LABEL.sub("", text) if "«" in text or ":" in text or " is" in text else text
-    found = (reader(text) for reader in READERS)
-    return next((reading for reading in found if reading is not None), Formula(text))
+    readings = (reader(text) for reader in READERS)
+    return next((reading for reading in readings if reading is not None), Formula(text))
 
 
 def _read_choice(text: str) -> Choice | None:
     text = re.sub(r"^«(?:option|choice|Option|Choice)»[ ~]*", "", text)
-    if alone := re.fullmatch(rf"{OPTION}|«?([A-Z])»?", text):
-        return Choice(next(filter(None, alone.groups())))
-    if beside := re.fullmatch(rf"{OPTION}([ ~]*)(\S.*)", text):
-        first, second, gap, content = beside.groups()
+    if letter_alone := re.fullmatch(rf"{OPTION}|«?([A-Z])»?", text):
+        return Choice(next(filter(None, letter_alone.groups())))
+    if letter_and_content := re.fullmatch(rf"{OPTION}([ ~]*)(\S.*)", text):
+        first, second, gap, content = letter_and_content.groups()
         is_content = gap or second or re.match(r"[\w\\«]", content)
         if is_content and not NO_CONTENT.match(content):
             return Choice(first or second, _read(content))
@@ -197,9 +197,9 @@ def _read_sum(text: str) -> Measure | None:
     if len({unit for _, unit in values}) < len(pieces):
         return None
     unit = values[-1][1]
-    amounts = [convert(value, other, unit) for value, other in values]
-    known = [amount for amount in amounts if amount is not None]
-    return Measure(Number(Fraction(sum(known))), unit) if len(known) == len(amounts) else None
+    amounts = [convert(value, own_unit, unit) for value, own_unit in values]
+    converted = [amount for amount in amounts if amount is not None]
+    return Measure(Number(Fraction(sum(converted))), unit) if len(converted) == len(amounts) else None
 
 
 def _read_nothing(text: str) -> Formula | Word | None:
@@ -317,13 +317,14 @@ def _read_list(text: str) -> Group | None:
 
 def _unite(readings: list[Reading]) -> Group:
     """Return the union of several sets. Sets that are given by their members become one."""
-    members = [part for one in readings if isinstance(one, Group) and one.kind == "{}" for part in one.parts]
-    others = [one for one in readings if not (isinstance(one, Group) and one.kind == "{}")]
-    others = [one for one in others if one != Formula(r"\emptyset")]
-    if not others:
+    listed_sets = [reading for reading in readings if isinstance(reading, Group) and reading.kind == "{}"]
+    members = [member for listed_set in listed_sets for member in listed_set.parts]
+    unlisted_sets = [reading for reading in readings if not (isinstance(reading, Group) and reading.kind == "{}")]
+    unlisted_sets = [reading for reading in unlisted_sets if reading != Formula(r"\emptyset")]
+    if not unlisted_sets:
         return Group("{}", tuple(dict.fromkeys(members)) or (Formula(r"\emptyset"),))
     finite = [Group("{}", tuple(dict.fromkeys(members)))] if members else []
-    return Group("union", (*others, *finite))
+    return Group("union", (*unlisted_sets, *finite))
 
 
 def _read_brackets(text: str) -> Reading | None:
@@ -334,9 +335,9 @@ def _read_brackets(text: str) -> Reading | None:
     inside = text[opening.end() : -len(closing)]
     if opening[0] + closing == r"\{\}":
         if described := SET_BUILDER.fullmatch(inside):
-            found = _read_condition(described["condition"], described["domain"])
-            if found is not None:
-                return found
+            described_set = _read_condition(described["condition"], described["domain"])
+            if described_set is not None:
+                return described_set
         inner = _read(inside)
         return Group("{}", inner.parts if isinstance(inner, Group) and inner.kind == "," else (inner,))
     parts = split(inside, "[,;]")
@@ -388,8 +389,8 @@ def _intersect(intervals: list[Group]) -> Group | None:
     if None in ends:
         return None
     # Of equal ends, the open one is the tighter one.
-    low = max(intervals, key=lambda one: (_value_of_end(one.parts[0]), one.kind[0] == "("))
-    high = min(intervals, key=lambda one: (_value_of_end(one.parts[1]), one.kind[1] == "]"))
+    low = max(intervals, key=lambda interval: (_value_of_end(interval.parts[0]), interval.kind[0] == "("))
+    high = min(intervals, key=lambda interval: (_value_of_end(interval.parts[1]), interval.kind[1] == "]"))
     return Group(low.kind[0] + high.kind[1], (low.parts[0], high.parts[1]), low.name)
 
 

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 
 import pint
 
-from steer_trl.rewards.layout import NUMBER_WORDS, TABLE, compiled, rewrite
+from steer_trl.rewards.normalization import NUMBER_WORDS, TABLE, compiled, rewrite
 
 UNITS = TABLE["units"]
 LABELS, LETTERS, TIGHT = (set(UNITS[name].split()) for name in ("labels", "letters", "tight"))
@@ -85,12 +85,12 @@ def _check(unit: str) -> str | None:
         return None
 
 
-def convert(value: Fraction, unit: str, other: str) -> Fraction | None:
-    """Convert `value` from `unit` to the unit `other`.
+def convert(value: Fraction, unit: str, new_unit: str) -> Fraction | None:
+    """Convert `value` from `unit` to `new_unit`.
 
     Return `None` if the units measure different quantities.
     """
     try:
-        return Fraction(registry(Fraction).Quantity(value, unit).to(other).magnitude)
+        return Fraction(registry(Fraction).Quantity(value, unit).to(new_unit).magnitude)
     except pint.DimensionalityError:
         return None

@@ -26,6 +26,7 @@ from steer_trl.options.needs import Need
 from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.options import HasOptions, read_options
 from steer_trl.shaping.order_statistics import Reduce
+from steer_trl.support.exceptions import InvalidValueError
 
 Config = TypeVar("Config", bound=ShapingConfig)
 
@@ -73,9 +74,9 @@ PAPERS = {arxiv: Paper(**row, arxiv=arxiv) for arxiv, row in _ROWS.items()}
 """Maps arXiv numbers to the papers of the methods."""
 
 
-def _find_off(config: type) -> dict[str, float]:
+def _find_neutral(config: type) -> dict[str, float]:
     """Return the value of each setting or option with which a method has no effect."""
-    return {name: setting.off for name, setting in settings_of(config).items() if setting.off is not None}
+    return {name: setting.neutral for name, setting in settings_of(config).items() if setting.neutral is not None}
 
 
 class Shaper(HasOptions, Generic[Config]):
@@ -113,8 +114,8 @@ class Shaper(HasOptions, Generic[Config]):
     The `ref_logps` of a [`TokenBatch`] are set if `beta` is not 0, or a method's [`kl_coef`].
     """
 
-    per_token: ClassVar[bool] = True
-    """Whether tokens of one completion can get different advantages. With [`scales`] alone they cannot: set it to
+    distinguishes_tokens: ClassVar[bool] = True
+    """Whether the tokens of one completion can get different advantages. With [`scales`] alone they cannot: set it to
     False."""
 
     needs: ClassVar[Mapping[str, Need]] = {}
@@ -135,14 +136,19 @@ class Shaper(HasOptions, Generic[Config]):
     progress: float = 0.0
     """The share of the run that was done when the current rollout was generated, in [0, 1]."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "per_token" in vars(cls):
+            raise InvalidValueError(f"{cls.__name__}.per_token has another name: distinguishes_tokens. Rename it.")
+
     def __init__(self, args: Config) -> None:
         self.args = args
         # The log-probability of a token differs in its last bits from batch to batch, so thresholds need a margin.
         # The margin is in nats for surprisals and entropies, and relative for |Omega| and covariances.
         self.tolerance = 0.0 if args.shaping_scope == "micro_batch" else 1e-5
         self.options = read_options(type(self), args)
-        self._off = _find_off(self.settings_class)
-        self._options_off = _find_off(self.options_class)
+        self._neutral_settings = _find_neutral(self.settings_class)
+        self._neutral_options = _find_neutral(self.options_class)
         if self.control and self.control.option:
             self.strength = getattr(self.options, self.control.option)
 
@@ -185,8 +191,9 @@ class Shaper(HasOptions, Generic[Config]):
         """
         if self.control is not None and self.strength == 0:
             return False
-        settings_act = all(getattr(self.args, name) != value for name, value in self._off.items())
-        return settings_act and all(getattr(self.options, name) != value for name, value in self._options_off.items())
+        settings_act = all(getattr(self.args, name) != value for name, value in self._neutral_settings.items())
+        options_act = all(getattr(self.options, name) != value for name, value in self._neutral_options.items())
+        return settings_act and options_act
 
     # The next three hooks receive a rollout, whose optional fields are set only if `reads` names them. The hooks run
     # on every rank and never in evaluation, so they may change the method's state.

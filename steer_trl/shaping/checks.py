@@ -31,11 +31,11 @@ def setting_complaints(methods: Methods, args: ShapingConfig, read_elsewhere: Co
     unread = find_unread(find_changes(args), methods)
     for setting in (name for name in unread if name not in read_elsewhere):
         readers = READERS[setting]
-        wanted = [*methods, readers[0]]
+        suggestion = [*methods, readers[0]]
         complaints.append(
             f"{setting}={getattr(args, setting)!r} is a setting of {' and '.join(map(repr, readers))}, which "
             f"advantage_shaping={args.advantage_shaping!r} does not use, so it would be ignored. Set "
-            f"advantage_shaping to {wanted if len(wanted) > 1 else wanted[0]!r}, or leave it unset."
+            f"advantage_shaping to {suggestion if len(suggestion) > 1 else suggestion[0]!r}, or leave it unset."
         )
     in_use = {setting for method in methods.values() for setting in method.settings()}
     complaints += idle_complaints(args, args, unread=READERS.keys() - in_use)
@@ -92,10 +92,10 @@ def combination_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
         if len(names) > 1:
             complaints.append(_refusal(names, why))
     for name, method in methods.items():
-        others = [n for n, m in methods.items() if n != name and m.overrides(*BATCH_HOOKS)]
-        if method.surrogate and others:
+        loss_methods = [n for n, m in methods.items() if n != name and m.overrides(*BATCH_HOOKS)]
+        if method.surrogate and loss_methods:
             why = f"{name} has a loss of its own, whose clipping the others do not follow"
-            complaints.append(_refusal([name, *others], why))
+            complaints.append(_refusal([name, *loss_methods], why))
     return complaints
 
 

@@ -38,8 +38,8 @@ class Shaped:
 
 
 COMBINE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "advantages": lambda before, found: found,
-    "scales": lambda before, found: (before * found).to(before.dtype),
+    "advantages": lambda before, result: result,
+    "scales": lambda before, result: (before * result).to(before.dtype),
     "rollout_bonus": torch.add,
 }
 
@@ -62,9 +62,9 @@ def shape_rollout(shapers: Iterable[Shaper], rollout: Rollout) -> Tensor:
     shapers = list(shapers)
     for hook in ROLLOUT_HOOKS:
         for shaper in (s for s in shapers if s.overrides(hook)):
-            found = getattr(shaper, hook)(rollout)
-            found = found.unsqueeze(1) if found.dim() == 1 else found
-            rollout = replace(rollout, advantages=COMBINE[hook](rollout.advantages, found))
+            result = getattr(shaper, hook)(rollout)
+            result = result.unsqueeze(1) if result.dim() == 1 else result
+            rollout = replace(rollout, advantages=COMBINE[hook](rollout.advantages, result))
     return rollout.advantages
 
 
@@ -99,10 +99,10 @@ def shape_batch(shapers: Shapers, batch: TokenBatch, measures: Mapping[str, Any]
         shaper = shapers[name]
         marks |= shaper.marks(batch, measure)
         with_bonus = _add_bonus(shaper, batch, measure)
-        own = shaper.weights(with_bonus, measure)
-        if own is not None:
-            weights = weights * torch.where(batch.mask.bool(), own, 1.0)
-        changed = changed or own is not None or with_bonus is not batch
+        own_weights = shaper.weights(with_bonus, measure)
+        if own_weights is not None:
+            weights = weights * torch.where(batch.mask.bool(), own_weights, 1.0)
+        changed = changed or own_weights is not None or with_bonus is not batch
         batch = with_bonus
     return Shaped(batch.advantages * weights if changed else None, weights, marks)
 

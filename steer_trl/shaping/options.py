@@ -45,15 +45,15 @@ Methods = Mapping[str, type[HasOptions]]
 
 def select_options(method: type[HasOptions], args: ShapingConfig) -> dict[str, Any]:
     """Return the options that `args.shaping_options` sets for a method, by their names."""
-    given = args.shaping_options
-    if not isinstance(given, Mapping):
+    shaping_options = args.shaping_options
+    if not isinstance(shaping_options, Mapping):
         return {}
     name = next((name for name in args.shaping_names if _is_called(method, name)), method.name)
-    if name in given:
-        return dict(given[name])
+    if name in shaping_options:
+        return dict(shaping_options[name])
     if method.name:
         return {}
-    return {option: value for option, value in given.items() if option not in args.shaping_names}
+    return {option: value for option, value in shaping_options.items() if option not in args.shaping_names}
 
 
 def _is_called(method: type[HasOptions], name: str) -> bool:
@@ -68,15 +68,15 @@ def read_options(method: type[HasOptions], args: ShapingConfig) -> Any:
 
 def option_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
     """Return complaints about options in `args.shaping_options` that are unknown or out of range."""
-    given = args.shaping_options or {}
-    if not isinstance(given, Mapping):
-        return [f"shaping_options must map methods to their options, got {given!r}."]
+    shaping_options = args.shaping_options or {}
+    if not isinstance(shaping_options, Mapping):
+        return [f"shaping_options must map methods to their options, got {shaping_options!r}."]
     complaints = []
     for name, method in methods.items():
         declared = settings_of(method.options_class)
         allow_choices(choice for setting in declared.values() for choice in setting.choices)
-        if not isinstance(given.get(name, {}), Mapping):
-            complaints.append(f"shaping_options.{name} must be a mapping of options, got {given[name]!r}.")
+        if not isinstance(shaping_options.get(name, {}), Mapping):
+            complaints.append(f"shaping_options.{name} must be a mapping of options, got {shaping_options[name]!r}.")
         elif method.options_class is not NoOptions:
             complaints += _complain_of_values(name, method, args)
     return complaints
@@ -86,12 +86,12 @@ def _complain_of_values(name: str, method: type[HasOptions], args: ShapingConfig
     complaints = []
     declared = settings_of(method.options_class)
     kinds = get_type_hints(method.options_class)
-    known = [option.name for option in fields(method.options_class)]
+    option_names = [option.name for option in fields(method.options_class)]
     for option, value in select_options(method, args).items():
         place = f"shaping_options.{name}.{option}"
-        if option not in known:
-            hint = did_you_mean(option, known)
-            complaints.append(f"{place} is not an option of {name!r}, which has {', '.join(known)}.{hint}")
+        if option not in option_names:
+            hint = did_you_mean(option, option_names)
+            complaints.append(f"{place} is not an option of {name!r}, which has {', '.join(option_names)}.{hint}")
         elif option in declared:
             complaints += value_complaints(place, value, declared[option], kinds[option])
     return complaints
@@ -99,13 +99,13 @@ def _complain_of_values(name: str, method: type[HasOptions], args: ShapingConfig
 
 def place_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
     """Return complaints about options that belong to no method in use."""
-    given = args.shaping_options if isinstance(args.shaping_options, Mapping) else {}
+    shaping_options = args.shaping_options if isinstance(args.shaping_options, Mapping) else {}
     custom = [name for name, method in methods.items() if not method.name]
     if len(custom) == 1:
         return []
     complaints = []
     names = ", ".join(map(repr, methods)) or "'none'"
-    for key, value in given.items():
+    for key, value in shaping_options.items():
         if key in methods:
             continue
         readers = [name for name, method in methods.items() if key in settings_of(method.options_class)]

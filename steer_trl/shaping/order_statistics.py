@@ -82,24 +82,24 @@ def kth_largest(
     # Adding 0.0 turns -0.0 into 0.0.
     bits = (values.float() + 0.0).view(torch.int32).long()
     keys = torch.where(bits < 0, -1 - bits, bits + 2**31)
-    chosen = torch.zeros((), dtype=torch.long, device=values.device)
-    wanted = k if isinstance(k, Tensor) else torch.full((), k, dtype=torch.long, device=values.device)
-    remaining = wanted
+    prefix = torch.zeros((), dtype=torch.long, device=values.device)
+    rank = k if isinstance(k, Tensor) else torch.full((), k, dtype=torch.long, device=values.device)
+    remaining = rank
     for shift in (24, 16, 8, 0):
-        candidate = valid & (keys >> (shift + 8) == chosen)
+        candidate = valid & (keys >> (shift + 8) == prefix)
         digits = torch.where(candidate, (keys >> shift) & 255, 256).flatten()
-        found = torch.zeros(257, dtype=torch.long, device=values.device)
-        found.scatter_add_(0, digits, torch.ones_like(digits))
-        counts = reduce(found[:256].clone(), "sum")
+        bins = torch.zeros(257, dtype=torch.long, device=values.device)
+        bins.scatter_add_(0, digits, torch.ones_like(digits))
+        counts = reduce(bins[:256].clone(), "sum")
         # For each digit from 0 to 255: the number of candidates with that digit or a larger one.
         at_least = counts.flip(0).cumsum(0).flip(0)
         digit = ((at_least >= remaining).sum() - 1).clamp(min=0).unsqueeze(0)
         above = at_least.gather(0, digit) - counts.gather(0, digit)
         remaining = remaining - above.squeeze(0)
-        chosen = chosen * 256 + digit.squeeze(0)
-    bits = torch.where(chosen < 2**31, -1 - chosen, chosen - 2**31)
+        prefix = prefix * 256 + digit.squeeze(0)
+    bits = torch.where(prefix < 2**31, -1 - prefix, prefix - 2**31)
     threshold = bits.to(torch.int32).view(torch.float32)
-    return torch.where(wanted > 0, threshold, torch.inf)
+    return torch.where(rank > 0, threshold, torch.inf)
 
 
 def _to_double(count: Tensor) -> Tensor:

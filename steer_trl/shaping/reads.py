@@ -1,4 +1,4 @@
-"""What a run reads of its rollouts and of its optimizer steps, beside masks and advantages.
+"""The data that a run reads of its rollouts and optimizer steps, beside masks and advantages.
 
 A forward pass over a whole rollout, a gather or a random draw is made only if something reads its result. Methods
 name what they read (`Shaper.reads`). `hold_entropy` reads the mean entropy, and the log reads the tokens of the loss.
@@ -12,7 +12,7 @@ from steer_trl.shaping.base import ROLLOUT_HOOKS, Shaper
 
 @dataclass(frozen=True)
 class Reads:
-    """What some methods, `hold_entropy` and the log read.
+    """The data that the methods of a run, `hold_entropy` and the log read.
 
     Attributes:
         whole_groups (`bool`): the completions of each prompt together, before TRL shuffles them.

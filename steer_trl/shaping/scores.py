@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.options.base import CorrectnessOptions
+from steer_trl.options.base import CorrectnessSettings
 from steer_trl.shaping.batch import Rollout
 
 
@@ -19,7 +19,7 @@ def deciding_rewards(rollout: Rollout) -> Float[Tensor, "N"]:
     return rollout.rewards if rollout.deciding_rewards is None else rollout.deciding_rewards
 
 
-def is_right(rollout: Rollout, args: CorrectnessOptions) -> Bool[Tensor, "N"]:
+def is_right(rollout: Rollout, args: CorrectnessSettings) -> Bool[Tensor, "N"]:
     """Return the mask `[N]` of the completions whose reward by `correct_reward` is above `correct_threshold`.
 
     It is false for a completion without that reward.

@@ -56,11 +56,11 @@ def select_public(
     the strings in a list. A dictionary inside a setting has its own allow-list; in `shaping_options`, the choices that
     methods declare may leave. A list or dictionary is left out if it has no item that may leave.
     """
-    kept = {}
+    selected = {}
     for name, value in settings.items():
         declared = _CHOICES if name == "shaping_options" else choices
-        kept[str(name)] = _select_value(value, name in texts, declared)
-    return {name: value for name, value in kept.items() if value is not _WITHHELD}
+        selected[str(name)] = _select_value(value, name in texts, declared)
+    return {name: value for name, value in selected.items() if value is not _WITHHELD}
 
 
 def _select_value(value: Any, may_be_text: bool, choices: Collection[str]) -> Any:

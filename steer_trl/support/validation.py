@@ -118,15 +118,15 @@ def keep_valid(
 
     For each field that does not pass, a sentence is appended to `notes`.
     """
-    kept = {}
+    valid_fields = {}
     for name, is_valid in tests.items():
         if name not in state:
             continue
         if is_valid(state[name]):
-            kept[name] = state[name]
+            valid_fields[name] = state[name]
         elif notes is not None:
             notes.append(f"{name} in {file} was left out: its value {str(state[name])[:60]!r} has the wrong type.")
-    return kept
+    return valid_fields
 
 
 def as_tuple(one_or_several: str | Collection[str]) -> tuple[str, ...]:

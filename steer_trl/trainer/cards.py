@@ -47,12 +47,12 @@ class ModelCards:
         self._shapers = shapers
         self._benchmarks = benchmarks
         self._tags = tags
-        self._given: dict[str, Any] = {}
+        self._card_fields: dict[str, Any] = {}
         self.recipe: dict[str, Any] = {}
 
-    def keep(self, **given: Any) -> None:
+    def keep(self, **card_fields: Any) -> None:
         """Keep arguments of [`~trl.GRPOTrainer.create_model_card`] for all later cards."""
-        self._given |= {name: value for name, value in given.items() if value}
+        self._card_fields |= {name: value for name, value in card_fields.items() if value}
 
     def describe(self, args: Any, state: TrainerState, model: Any = None) -> dict[str, Any]:
         """Return the contents of `run.json`.
@@ -88,12 +88,12 @@ class ModelCards:
         trainer = self._trainer
         args = trainer.args
         base_model, is_on_hub = self.base_model
-        datasets = self._given.get("dataset_name")
+        datasets = self._card_fields.get("dataset_name")
         name = args.hub_model_id or Path(args.output_dir).absolute().name
-        tags = ["generated_from_trainer", *self._tags, *as_tuple(self._given.get("tags", ()))]
+        tags = ["generated_from_trainer", *self._tags, *as_tuple(self._card_fields.get("tags", ()))]
         return CardFacts(
             args=args,
-            name=self._given.get("model_name") or name.split("/")[-1],
+            name=self._card_fields.get("model_name") or name.split("/")[-1],
             tags=list(dict.fromkeys(tags)),
             repository=trainer.hub_model_id,
             base_model=base_model,

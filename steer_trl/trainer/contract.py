@@ -115,7 +115,7 @@ def broken_pieces() -> list[str]:
     broken = [f"GRPOTrainer.{name}" for name in ("_tag_names", *METHODS) if not hasattr(GRPOTrainer, name)]
     for name, arguments in METHODS.items():
         parameters = inspect.signature(getattr(GRPOTrainer, name, broken_pieces)).parameters
-        takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
         if hasattr(GRPOTrainer, name) and not takes_any:
             missing = [argument for argument in arguments.split() if argument not in parameters]
             broken += [f"argument {argument!r} of GRPOTrainer.{name}" for argument in missing]
@@ -132,7 +132,8 @@ def find_names(trainer_class: type) -> set[str]:
     parents = [parent for parent in trainer_class.__mro__ if parent not in Trainer.__mro__]
     members = [member for parent in parents for member in vars(parent).values()]
     functions = [getattr(member, "fget", None) or getattr(member, "__func__", member) for member in members]
-    codes: list[CodeType] = [inspect.unwrap(one).__code__ for one in functions if inspect.isfunction(one)]
+    functions = [inspect.unwrap(function) for function in functions if inspect.isfunction(function)]
+    codes: list[CodeType] = [function.__code__ for function in functions]
     # The list grows by the functions that are defined inside each function.
     for code in codes:
         codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]

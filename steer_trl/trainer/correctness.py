@@ -1,4 +1,4 @@
-"""What counts as correct: one reward function for methods, dynamic sampling and the log, and one threshold.
+"""Correctness: one reward function and one threshold decide, for methods, dynamic sampling and the log.
 
     correct_i = (reward of completion i by the function correct_reward) > correct_threshold
 
@@ -43,9 +43,9 @@ def total_reward(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tensor:
 def deciding_function(trainer: GRPOTrainer) -> str | None:
     """Return the name of the reward function that decides which completions are correct; `None` if none does."""
     # TRL's own trainer has no such setting.
-    chosen: str | None = getattr(trainer.args, "correct_reward", None)
+    correct_reward: str | None = getattr(trainer.args, "correct_reward", None)
     names = trainer.reward_func_names
-    return names[0] if chosen is None and len(names) == 1 else chosen
+    return names[0] if correct_reward is None and len(names) == 1 else correct_reward
 
 
 def is_decided(trainer: GRPOTrainer) -> bool:
@@ -97,7 +97,7 @@ class CorrectnessRemarks:
     def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper]) -> None:
         self._trainer = trainer
         self._readers = {name: shaper for name, shaper in shapers.items() if "correctness" in shaper.reads}
-        # The smallest and the largest reward so far on either side of the threshold.
+        # On each side of the threshold, the smallest and the largest reward so far.
         self._ends: dict[bool, tuple[float, float]] = {}
         self._is_done = not self._readers
 

@@ -45,8 +45,8 @@ class GeneratedTokens(TrainerCallback):
         if not self._trainer.model.training:
             return
         accelerator = self._trainer.accelerator
-        own = torch.tensor(sum(count_written(generated)), device=accelerator.device)
-        self.total += int(accelerator.reduce(own, reduction="sum"))
+        count = torch.tensor(sum(count_written(generated)), device=accelerator.device)
+        self.total += int(accelerator.reduce(count, reduction="sum"))
         log_total(self._trainer, {"generated_tokens": self.total})
 
     def begin(self, checkpoint: str | None) -> None:
@@ -59,8 +59,8 @@ class GeneratedTokens(TrainerCallback):
         state = read_on_main(self._trainer.accelerator, lambda: read_state(folder))
         with name_file(folder / STATE_FILE, f"generated and {PROGRESS}"):
             self.load_state_dict(state.get("generated", {}))
-            done = read_from_state(state[PROGRESS], "micro_batches", *WHOLE) if PROGRESS in state else 0
-        self.was_spent = self._is_spent(done)
+            micro_batches = read_from_state(state[PROGRESS], "micro_batches", *WHOLE) if PROGRESS in state else 0
+        self.was_spent = self._is_spent(micro_batches)
 
     def progress(self) -> float:
         """Return the share of the run that is done, from 0 to 1.

@@ -17,7 +17,7 @@ from steer_trl.monitoring.sampling_warnings import truncation, warn_about_sampli
 from steer_trl.monitoring.watch import AlarmWatch
 from steer_trl.shaping import Reads, find_kl_coef, make_shapers
 from steer_trl.shaping.base import ROLLOUT_HOOKS
-from steer_trl.trainer.benchmarks import BenchmarkRuns
+from steer_trl.trainer.benchmark_runs import BenchmarkRuns
 from steer_trl.trainer.cards import ModelCards
 from steer_trl.trainer.checkpoints.checkpoint import Checkpoints
 from steer_trl.trainer.checks.preflight import check_compiled, check_correctness_of, check_tokenizer_of
@@ -32,7 +32,7 @@ from steer_trl.trainer.forward.ordering import Ordering
 from steer_trl.trainer.forward.passes import Passes
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.generation.switch import Generation
-from steer_trl.trainer.held_run import HeldRun
+from steer_trl.trainer.hold_callback import HoldCallback
 from steer_trl.trainer.inputs import ForwardPass
 from steer_trl.trainer.log.step_means import StepMeans
 from steer_trl.trainer.log.terminal import show_lines
@@ -50,7 +50,7 @@ from steer_trl.trainer.trl import (
 )
 
 
-class Shaping:
+class Parts:
     """The parts that a `SteerGRPOTrainer` adds to TRL's trainer.
 
     They are made before TRL's constructor runs, because it calls hooks that need them.
@@ -132,19 +132,19 @@ class Shaping:
             self.rollouts.correctness.remark_ignored()
         if args.terminal_log != "dict":
             show_lines(trainer, with_dictionary=args.terminal_log == "both")
-        parts = self.callbacks_of_training()
-        parts += [RunLog(self.cards.describe)] if args.run_log else []
-        parts += [self.alarms, FrozenModelAlarm(trainer, self.alarms)] if args.alarms else []
-        for part in parts:
-            trainer.add_callback(part)
+        callbacks = self.callbacks_of_training()
+        callbacks += [RunLog(self.cards.describe)] if args.run_log else []
+        callbacks += [self.alarms, FrozenModelAlarm(trainer, self.alarms)] if args.alarms else []
+        for callback in callbacks:
+            trainer.add_callback(callback)
         args.seal()
 
     def callbacks_of_training(self) -> list[TrainerCallback]:
         """Return the callbacks that the training depends on, in their order. Those that only report are left out."""
         trainer = self._trainer
         # The path of the target must be known before a checkpoint is loaded.
-        parts: list[TrainerCallback] = [] if self.hold is None else [HeldRun(trainer, self.hold, self.generated)]
-        return [*parts, self.checkpoints, self.tripwire, self.generated, StepMeans(trainer)]
+        first: list[TrainerCallback] = [] if self.hold is None else [HoldCallback(trainer, self.hold, self.generated)]
+        return [*first, self.checkpoints, self.tripwire, self.generated, StepMeans(trainer)]
 
     def finish_rollout(
         self, build: Callable[[list[dict[str, Any]]], dict[str, Any]], inputs: list[dict[str, Any]]

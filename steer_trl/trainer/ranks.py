@@ -35,7 +35,7 @@ def read_on_main(accelerator: Accelerator, read: Callable[[], Any]) -> Any:
 
     Collective.
     """
-    found = None
+    content = None
     with raise_together(accelerator):
-        found = read() if accelerator.is_main_process else None
-    return broadcast_object_list([found])[0]
+        content = read() if accelerator.is_main_process else None
+    return broadcast_object_list([content])[0]

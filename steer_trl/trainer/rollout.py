@@ -3,8 +3,8 @@
 These methods may need the rollout's score: the log-probability and entropy of each token under the policy that
 generated it, and the entropy's sensitivity if a method reads it. If TRL needs old log-probabilities, its first pass
 over the rollout computes the score, and the score is stored. Otherwise the score is computed here in two cases: a
-method needs it to compare completions, which is possible only while groups are whole (`groups.py`), or a controller
-needs the rollout's entropy. All other methods use the forward pass of the loss (`step.py`).
+method needs it to compare completions, which is possible only while groups are whole (`whole_groups.py`), or a
+controller needs the rollout's entropy. All other methods use the forward pass of the loss (`step.py`).
 
 Completions, rewards and passes are recorded while the rollout method below `SteerGRPOTrainer` runs (`read_rollout`). A
 subclass may run the policy there as well, so the score is that of the pass whose log-probabilities the rollout stores.
@@ -31,7 +31,6 @@ from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.correctness import CorrectnessRemarks
 from steer_trl.trainer.forward.passes import Passes, ask_entropies
 from steer_trl.trainer.generated import GeneratedTokens
-from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, REF_LOGPS, ROWS, Score, keep_score, loss_mask
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
 from steer_trl.trainer.trl import (
@@ -46,6 +45,7 @@ from steer_trl.trainer.trl import (
     reference_of,
     replace_column,
 )
+from steer_trl.trainer.whole_groups import own_rows, whole_groups
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class RolloutShaping:
     # While TRL generates a rollout.
 
     def begin_rollout(self) -> None:
-        """Forget what was recorded of the last rollout."""
+        """Discard the records of the last rollout."""
         self.rewards_per_function = torch.empty(0)
         self._passes_of_policy = []
         self._is_read = False
@@ -212,12 +212,12 @@ class RolloutShaping:
     ) -> None:
         """Let the methods in `acting`, which read `reads`, change the advantages of `rollout`."""
         self._report_replaced(rollout)
-        groups, own = whole_groups(self._trainer, reads, rollout, with_truncated, self.rewards_per_function)
+        groups, rank_rows = whole_groups(self._trainer, reads, rollout, with_truncated, self.rewards_per_function)
         before = rollout["advantages"]
         width = rollout["completion_ids"].size(1)
-        shaped = shape_rollout(acting, groups)[own][:, :width]
+        shaped = shape_rollout(acting, groups)[rank_rows][:, :width]
         # The shape must be the same on every rank. On one of them, all completions may have a single token.
-        is_flat = before.dim() == 1 and not any(shaper.per_token for shaper in acting)
+        is_flat = before.dim() == 1 and not any(shaper.distinguishes_tokens for shaper in acting)
         rollout["advantages"] = shaped.squeeze(1) if is_flat else shaped
         self._log_change(before, rollout["advantages"], loss_mask(rollout))
         self._show(rollout["advantages"], loss_mask(with_truncated))
@@ -266,8 +266,8 @@ class RolloutShaping:
         entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
         self.start.add(entropy, is_late=self._trainer.state.global_step > 0)
         start = None if self.start.is_late else self.start.value
-        known = {} if start is None else {"rollout_entropy/start": start}
-        append_to_log(self._trainer, {"rollout_entropy": entropy} | known)
+        start_metrics = {} if start is None else {"rollout_entropy/start": start}
+        append_to_log(self._trainer, {"rollout_entropy": entropy} | start_metrics)
         return entropy
 
     def _add_reference(self, rollout: dict[str, Any]) -> None:
@@ -285,13 +285,13 @@ class RolloutShaping:
         return score
 
     @torch.no_grad()
-    def _run_pass(self, run: Callable[..., Any], model: Any, rollout: dict[str, Any], **others: Any) -> Any:
+    def _run_pass(self, run: Callable[..., Any], model: Any, rollout: dict[str, Any], **kwargs: Any) -> Any:
         """Call `run` as TRL calls its forward pass of `model` over `rollout`. The random state is restored."""
         trainer = self._trainer
         args = trainer.args
         # A rollout stores images and token types under the names of the forward pass's arguments.
-        others |= {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
-        others["batch_size"] = args.per_device_train_batch_size
+        kwargs |= {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
+        kwargs["batch_size"] = args.per_device_train_batch_size
         input_ids = torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1)
         attention_mask = torch.cat([rollout["prompt_mask"], rollout["completion_mask"]], dim=1)
         inputs = (trainer, model, input_ids, attention_mask, rollout["completion_ids"].size(1))
@@ -299,7 +299,7 @@ class RolloutShaping:
             keep_random_state(trainer.accelerator.device),
             disable_gradient_checkpointing(trainer.model, args.gradient_checkpointing_kwargs),
         ):
-            return run(*inputs, **others)
+            return run(*inputs, **kwargs)
 
     def _restore_truncated(self, rollout: dict[str, Any]) -> dict[str, Any]:
         """Return `rollout` with masks that include truncated completions.

@@ -1,6 +1,6 @@
 """Defines `SteerGRPOTrainer`, which overrides methods of TRL's trainer.
 
-The methods are in the order in which TRL calls them. They call the parts in `self.shaping` (`parts.py`):
+The methods are in the order in which TRL calls them. They call the parts in `self.parts` (`parts.py`):
 
     1  a rollout is generated        generation/     writes completions, without ended rows and repeated prompts
                                      sampling/       replaces groups without a learning signal by other prompts' groups
@@ -10,7 +10,7 @@ The methods are in the order in which TRL calls them. They call the parts in `se
                                      step.py         computes the step's statistics and shaped advantages, and logs
                                      log/            logs steps, and exports single tokens every few steps
     3  a checkpoint                  checkpoints/
-    4  an evaluation                 benchmarks.py
+    4  an evaluation                 benchmark_runs.py
     5  the Hub                       ../report/
 
 The main idea is in stage 2. TRL's loss first runs the model's forward pass. Then it reads `inputs["advantages"]`,
@@ -47,7 +47,7 @@ from steer_trl.trainer.checkpoints.where_to_resume import starting_point
 from steer_trl.trainer.checks.preflight import check_benchmarks, check_trainer_arguments
 from steer_trl.trainer.dry_run import DryRun, dry_run
 from steer_trl.trainer.log.groups import log_groups
-from steer_trl.trainer.parts import Shaping
+from steer_trl.trainer.parts import Parts
 from steer_trl.trainer.trl import EvalDataset, GRPOTrainer, RewardFunc, intercept, intercept_trl, late
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class SteerGRPOTrainer(GRPOTrainer):
             column that a reward function requires.
     """
 
-    shaping: Shaping
+    parts: Parts
     """The parts that this package adds to TRL's trainer."""
 
     def __init__(
@@ -126,12 +126,12 @@ class SteerGRPOTrainer(GRPOTrainer):
         if args is None:
             name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
-        self.shaping = Shaping(self, args, model, eval_dataset, benchmarks)
-        self._tag_names = self.shaping.tags
+        self.parts = Parts(self, args, model, eval_dataset, benchmarks)
+        self._tag_names = self.parts.tags
         if benchmarks is not None and eval_dataset is None:
             # The trainer needs an `eval_dataset` even if it evaluates only on benchmarks.
             eval_dataset = benchmarks.benchmarks[0].dataset
-        with self.shaping.prepare_constructor(args):
+        with self.parts.prepare_constructor(args):
             super().__init__(
                 model=model,
                 reward_funcs=reward_funcs,  # type: ignore[arg-type]  # TRL wants lists, and takes any sequence
@@ -149,31 +149,31 @@ class SteerGRPOTrainer(GRPOTrainer):
                 environment_factory=environment_factory,
                 **others,
             )
-        self.shaping.attach()
+        self.parts.attach()
 
     # 1  A rollout is generated.
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
-        with self.shaping.generation.decode_faster():
+        with self.parts.generation.decode_faster():
             return super()._generate_single_turn(*args, **kwargs)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         # An evaluation must not change the state of a method.
         if not self.model.training:
             return super()._generate_and_score_completions(inputs)
-        build = partial(self.shaping.rollouts.read_rollout, late(super(), "_generate_and_score_completions"))
-        with intercept(self, _generate=self.shaping.read_completions):
-            if self.shaping.resampling is not None:
-                return self.shaping.resampling.build_rollout(build, inputs)
+        build = partial(self.parts.rollouts.read_rollout, late(super(), "_generate_and_score_completions"))
+        with intercept(self, _generate=self.parts.read_completions):
+            if self.parts.resampling is not None:
+                return self.parts.resampling.build_rollout(build, inputs)
             rollout = build(inputs)
-        log_groups(self, self.shaping.rollouts.rewards_per_function)
+        log_groups(self, self.parts.rollouts.rewards_per_function)
         return rollout
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
         # A rollout is shaped once it has everything that subclasses add to it.
-        with intercept(self, _generate_and_score_completions=self.shaping.finish_rollout):
+        with intercept(self, _generate_and_score_completions=self.parts.finish_rollout):
             inputs = super()._prepare_inputs(generation_batch)
-        return self.shaping.ordering.order(inputs)
+        return self.parts.ordering.order(inputs)
 
     # 2  A micro-batch is trained on.
 
@@ -182,13 +182,13 @@ class SteerGRPOTrainer(GRPOTrainer):
     ) -> Tensor:
         """Return TRL's loss, computed from the shaped advantages. `inputs` is not changed."""
         others = {"return_outputs": return_outputs, "num_items_in_batch": num_items_in_batch}
-        return self.shaping.step.read_loss(partial(late(super(), "compute_loss"), model, **others), inputs)
+        return self.parts.step.read_loss(partial(late(super(), "compute_loss"), model, **others), inputs)
 
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Any]) -> Tensor:
-        return self.shaping.step.read_loss(partial(late(super(), "_compute_loss"), model), inputs)
+        return self.parts.step.read_loss(partial(late(super(), "_compute_loss"), model), inputs)
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None, Any]:
-        with intercept_trl(self, _get_per_token_logps_and_entropies=self.shaping.run_pass):
+        with intercept_trl(self, _get_per_token_logps_and_entropies=self.parts.run_pass):
             return super()._get_per_token_logps_and_entropies(*args, **kwargs)
 
     # 3  A checkpoint.
@@ -202,7 +202,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         `CannotContinueError` if the disk is full.
         """
         checkpoint = starting_point(resume_from_checkpoint, self.args.output_dir)
-        self.shaping.begin_training(checkpoint)
+        self.parts.begin_training(checkpoint)
         with explain_full_disk(self.args.output_dir):
             return super().train(checkpoint, *args, **kwargs)
 
@@ -215,19 +215,19 @@ class SteerGRPOTrainer(GRPOTrainer):
         return dry_run(self)
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
-        return self.shaping.resume_position(*super()._init_training_state(*args, **kwargs))
+        return self.parts.resume_position(*super()._init_training_state(*args, **kwargs))
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model and its card. If `push_to_hub` is set, push them as well, as TRL does."""
         folder = output_dir or self.args.output_dir
         # When Transformers saves a checkpoint, it saves the model first, so this call begins the checkpoint.
         if _internal_call and output_dir is not None and not self.args.save_only_model:
-            self.shaping.checkpoints.save(Path(output_dir))
+            self.parts.checkpoints.save(Path(output_dir))
         with explain_full_disk(self.args.output_dir):
             super().save_model(output_dir, _internal_call)
         # Otherwise TRL has just pushed the folder, and the push has already written the card.
         if _internal_call or not self.args.push_to_hub or folder != self.args.output_dir:
-            self.shaping.cards.write(Path(folder))
+            self.parts.cards.write(Path(folder))
 
     # 4  An evaluation.
 
@@ -250,7 +250,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         """
         kwargs["metric_key_prefix"] = metric_key_prefix
         loop = partial(super().evaluation_loop, dataloader, *args, **kwargs)
-        return self.shaping.benchmarks.run_beside(dataloader, metric_key_prefix, loop)
+        return self.parts.benchmarks.run_beside(dataloader, metric_key_prefix, loop)
 
     # 5  The Hub.
 
@@ -265,8 +265,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         By default, the name is that of the repository or folder, and the data set is the one that
         [`~steer_trl.data.load_math_dataset`] has loaded from the Hub.
         """
-        self.shaping.cards.keep(model_name=model_name, dataset_name=dataset_name, tags=tags)
-        self.shaping.cards.write(Path(self.args.output_dir))
+        self.parts.cards.keep(model_name=model_name, dataset_name=dataset_name, tags=tags)
+        self.parts.cards.write(Path(self.args.output_dir))
 
     def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
         """Save the model and its card to `output_dir`, and upload them.

@@ -59,7 +59,7 @@ def test_two_evaluations_are_paired_over_their_problems(tmp_path, capsys):
         ({"samples": 2}, "must have as many samples of each problem of 'a'"),
     ],
 )
-def test_what_is_no_comparison_is_refused(tmp_path, other, text):
+def test_evaluations_that_cannot_be_compared_are_refused(tmp_path, other, text):
     a = write_evaluation(tmp_path / "a", SKILL)
     b = write_evaluation(tmp_path / "b", **{"skill": SKILL} | other)
     with pytest.raises(ValueError, match=text):
@@ -99,7 +99,7 @@ def test_a_comparison_takes_no_torch():
     assert subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT, check=False).returncode == 0
 
 
-def test_pairs_of_runs_share_what_they_began_with(tmp_path, capsys):
+def test_paired_runs_share_an_initial_model(tmp_path, capsys):
     rng = np.random.default_rng(0)
     begun = [np.clip(SKILL + shift, 0, 1) for shift in (0.0, 0.1, 0.2)]
     a, b = (

@@ -77,7 +77,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("words", "text"), WRONG)
-def test_what_does_not_go_together_is_refused(tmp_path, words, text):
+def test_contradictory_arguments_are_refused(tmp_path, words, text):
     sides = [str(write_sweep(tmp_path / name, model=name)) for name in "ab"]
     with pytest.raises(ValueError, match=text):
         main([*sides, *words])

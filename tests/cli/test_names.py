@@ -9,7 +9,7 @@ from support import ENVIRONMENT, SMOKE
 from support.command_lines import train
 from support.evaluations import write_evaluation
 
-from steer_trl.cli import names
+from steer_trl.cli import name_checks
 from steer_trl.cli.compare import find_evaluation
 from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.cli.main import main
@@ -55,7 +55,7 @@ finally:
     ],
     ids=lambda line: line[-2],
 )
-def test_a_wrong_name_costs_no_import(line, tmp_path):
+def test_a_wrong_name_is_reported_before_torch_is_imported(line, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH, *line], env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True
     )
@@ -71,12 +71,12 @@ def test_a_missing_folder_of_a_model_is_named(path, is_there, tmp_path, monkeypa
     for name in ("model", "empty"):
         (tmp_path / name).mkdir()
     (tmp_path / "model/config.json").touch()
-    complaints = names.model_complaints(path)
+    complaints = name_checks.model_complaints(path)
     assert bool(complaints) is not is_there and all(f"{path!r}" in one and "Hub" not in one for one in complaints)
 
 
-def test_a_hub_name_is_looked_up_there():
-    (complaint,) = names.model_complaints("org/no-such-model")
+def test_a_model_that_is_not_on_the_hub_is_named():
+    (complaint,) = name_checks.model_complaints("org/no-such-model")
     assert "'org/no-such-model'" in complaint and "Hub" in complaint  # the tests have no network
 
 
@@ -93,7 +93,7 @@ def test_all_wrong_names_stand_in_one_error(tmp_path, monkeypatch, capsys):
 
 
 def test_typed_values_go_over_a_recipes():
-    line = names.read_command(["--config", str(SMOKE), "--advantage-shaping", "steer", "opo", "--max_steps=3"])
+    line = name_checks.read_command(["--config", str(SMOKE), "--advantage-shaping", "steer", "opo", "--max_steps=3"])
     assert line.values("advantage_shaping") == ["steer", "opo"] and line.value("max_steps") == "3"
     assert line.value("loss_type") == load_recipe(SMOKE)["loss_type"] and line.values("eval_benchmarks") == []
 
@@ -129,4 +129,4 @@ def test_an_incomplete_checkpoint_is_not_resumed(tmp_path, state):
     for text, is_refused in ((state, True), ('{"global_step": 4}', False)):
         (checkpoint / "trainer_state.json").write_text(text)
         for resume in (str(checkpoint), "auto"):
-            assert bool(names.folder_complaints(str(tmp_path / "run"), resume)) is is_refused
+            assert bool(name_checks.folder_complaints(str(tmp_path / "run"), resume)) is is_refused

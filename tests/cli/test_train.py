@@ -30,7 +30,7 @@ class TestHelp:
         assert ours <= flags[short] and every <= flags[long] and len(flags[short]) < len(every) / 2
         assert "--resume_from_checkpoint" in short and "auto for the same" in short
 
-    def test_of_the_evaluation(self, capsys):
+    def test_help_and_list_of_the_evaluation_are_complete(self, capsys):
         assert self.shown(capsys, "help") == self.shown(capsys, "--help")
         text = self.shown(capsys, "help", "eval")
         assert text == self.shown(capsys, "eval", "--help")

@@ -7,7 +7,7 @@ import pytest
 from support import ENVIRONMENT, SMOKE
 from support.runs import save_tiny_model
 
-from steer_trl.cli import names
+from steer_trl.cli import name_checks
 from steer_trl.cli.errors import is_of_users
 from steer_trl.cli.main import main
 from steer_trl.cli.parser import RecipeParser
@@ -116,10 +116,10 @@ def test_a_flag_without_a_value_has_one_or_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run/checkpoint-4").mkdir(parents=True)
     (tmp_path / "run/checkpoint-4/trainer_state.json").write_text("{}")
-    assert names.folder_complaints("run", "")
-    line = names.read_command(["--output_dir", "run", "--resume_from_checkpoint", "--max_steps", "7"])
+    assert name_checks.folder_complaints("run", "")
+    line = name_checks.read_command(["--output_dir", "run", "--resume_from_checkpoint", "--max_steps", "7"])
     assert line.value("resume_from_checkpoint") == "true"
-    assert names.folder_complaints("run", line.value("resume_from_checkpoint")) == []
+    assert name_checks.folder_complaints("run", line.value("resume_from_checkpoint")) == []
     parser = RecipeParser(TYPES, prog="steer-trl train")
     needed = ["--model_name_or_path", "m", "--dataset_name", "d", "--output_dir", "run", "--use_cpu", "true"]
     needed += ["--bf16", "false"]

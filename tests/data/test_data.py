@@ -116,11 +116,11 @@ def test_every_schema_comes_out_the_same(save, row, suffix):
         ({"problem": "?", "solution": "#### 1. Try\n$\\boxed{8}$\n#### 2. Check 3"}, r"\boxed{8}"),
     ],
 )
-def test_answers(save, row, solution):
+def test_the_answer_of_every_layout_is_read(save, row, solution):
     assert load_math_dataset(save([row]))["solution"] == [solution]
 
 
-def test_what_stands_before_a_problem_stays(save):
+def test_text_before_a_problem_stays(save):
     system = {"role": "system", "content": "Be brief."}
     dataset = load_math_dataset(save([{"prompt": [system, *MESSAGES], "solution": "4"}]))
     assert dataset[0]["prompt"] == [system, *ASKED]
@@ -128,7 +128,7 @@ def test_what_stands_before_a_problem_stays(save):
     assert f"Think.\n\n{QUESTION}" in dataset[0]["prompt"][0]["content"]
 
 
-def test_one_instruction(save):
+def test_one_instruction_replaces_that_of_the_data_set(save):
     path = save([{"prompt": DAPO, "solution": "4"}])
     assert load_math_dataset(path, answer_format="answer_line")[0]["prompt"][0]["content"] == DAPO
     assert load_math_dataset(path, instruction="{problem}")[0]["prompt"] == MESSAGES
@@ -156,7 +156,7 @@ def test_a_sentence_about_the_form_comes_off(wording):
         assert strip_instruction(wording.replace("{problem}", problem)) == problem
 
 
-def test_copies_go_and_are_counted(save, capsys):
+def test_copies_are_removed_and_counted(save, capsys):
     rows = [
         {"id": 7, "prompt": "1+1?", "solution": "2"},
         {"id": 7, "prompt": " 1+1? \n", "solution": r"\frac{4}{2}"},  # the same answer, written in another way
@@ -183,7 +183,7 @@ def test_copies_go_and_are_counted(save, capsys):
     assert said(capsys).endswith("3 problems from 3 rows.")
 
 
-def test_rows_without_an_answer_go_and_are_counted(save, capsys):
+def test_rows_without_an_answer_are_removed_and_counted(save, capsys):
     rows = [{"prompt": f"{i}+1?", "solution": str(i + 1)} for i in range(20)]
     tests = json.dumps({"inputs": ["1"], "outputs": ["2"]})
     faults = {"proof": "proof", "Proof.": "proof", "notfound": "no answer", "N/A": "no answer", tests: "program"}
@@ -199,7 +199,7 @@ def test_long_numbers_of_a_file_keep_their_digits(tmp_path):
     assert load_math_dataset(str(path))["solution"][:] == [r"\boxed{98765432109876543210987}", r"\boxed{0.5}"]
 
 
-def test_what_only_looks_alike_stays(save):
+def test_problems_that_only_look_alike_stay(save):
     rows = [{"prompt": "What is 2²?", "solution": "4"}, {"prompt": "What is 22?", "solution": "22"}]
     assert len(load_math_dataset(save(rows))) == 2
     rows = [{"prompt": "1\uff0c2?", "solution": "4"}, {"prompt": "1,2?", "solution": "4"}]  # a wide comma

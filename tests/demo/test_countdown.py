@@ -28,7 +28,7 @@ from steer_trl.demo.puzzle import SPLITS, all_problems, countdown_reward, is_cor
         ("\uff13*7=21;21+5=26", False),  # a full-width 3
     ],
 )
-def test_verifier(completion, right):
+def test_the_verifier_accepts_correct_steps_only(completion, right):
     assert is_correct("3 5 7>26:", completion) is right
     assert countdown_reward(prompts=["3 5 7>26:"], completions=[completion]) == [float(right)]
 

@@ -49,7 +49,7 @@ def test_both_runs_start_and_spend_alike(demo):
     assert series(logs["grpo"], "entropy")[0] == series(logs["held"], "entropy")[0]
 
 
-def test_what_is_printed_is_what_the_files_hold(demo):
+def test_the_printed_numbers_are_those_of_the_files(demo):
     folder, done = demo
     result = Result(folder / "out")
     for part in (result.table(), result.sentence(), result.answers()):
@@ -220,7 +220,7 @@ def test_a_row_shows_the_numbers_and_the_interval(grpo, data):
     assert difference + half == pytest.approx(100 * found.high, abs=0.11)
 
 
-def test_the_start_is_the_one_its_command_made():
+def test_the_start_model_is_the_one_that_the_command_made():
     weights = SHIPPED / "model.safetensors"
     assert hashlib.sha256(weights.read_bytes()).hexdigest() == OF_START
     assert {value.dtype for value in load_file(weights).values()} == {torch.float16}

@@ -89,13 +89,13 @@ def reward(variant, two_valued):
 
 class Recording(Watching):
     """Keeps the weights of each optimizer step under the tokens they belong to, and counts the bytes per token that
-    are fetched from other ranks for methods that compare completions."""
+    are gathered from other ranks for methods that compare completions."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.rows = []
-        self.shape, self.shaping.step.shape = self.shaping.step.shape, self.record
-        self.finish, self.shaping.rollouts.finish = self.shaping.rollouts.finish, self.count_fetched
+        self.shape, self.parts.step.shape = self.parts.step.shape, self.record
+        self.finish, self.parts.rollouts.finish = self.parts.rollouts.finish, self.count_gathered_bytes
 
     def record(self, inputs, score):
         self.rows.append(len(inputs["completion_ids"]))
@@ -108,11 +108,11 @@ class Recording(Watching):
             numbers = (x[kept].tolist() for x in (ids, weights[row], after[row]))
             self.recorded.append((self.state.global_step, *numbers))
 
-    def count_fetched(self, *args, **kwargs):
+    def count_gathered_bytes(self, *args, **kwargs):
         gather = self.accelerator.gather
 
         def counting(tensor):
-            self.fetched += tensor.element_size() if tensor.dim() == 2 and tensor.size(1) > 1 else 0
+            self.gathered_bytes += tensor.element_size() if tensor.dim() == 2 and tensor.size(1) > 1 else 0
             return gather(tensor)
 
         self.accelerator.gather = counting
@@ -174,7 +174,7 @@ def run(case):
         peft_config=LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM") if case.get("lora") else None,
     )
     trainer.remove_callback(PrinterCallback)
-    trainer.recorded, trainer.fetched = [], 0
+    trainer.recorded, trainer.gathered_bytes = [], 0
     parameters = trainer.accelerator.unwrap_model(trainer.model).state_dict()
     start = {name: value.detach().clone() for name, value in parameters.items()}
     looks = case.get("dry_run")
@@ -200,7 +200,7 @@ def run(case):
         "first": {name: trainer.state.log_history[0].get(name) for name in FIRST},
         "scored": trainer.scored,
         "rows": trainer.rows,
-        "fetched": trainer.fetched,
+        "gathered_bytes": trainer.gathered_bytes,
         "engine": engine(trainer),
     }
 

@@ -29,7 +29,7 @@ def is_equal(one, other):
 
 
 @pytest.mark.parametrize("name", ["two processes", "zero3"])
-def test_the_training_is_that_without_it(run_cases, tmp_path, name):
+def test_a_dry_run_leaves_the_training_unchanged(run_cases, tmp_path, name):
     is_launched = name != "two processes"
     engine = engine_on_cpu(name, tmp_path) if is_launched else TWO_PROCESSES
     results = run_cases(cases(False, True), engine, launched=is_launched)
@@ -38,7 +38,7 @@ def test_the_training_is_that_without_it(run_cases, tmp_path, name):
         assert any(any(values) for values in without["update"].values())
 
 
-def test_fsdp_refuses_it_before_a_training_and_does_it_alone(run_cases, tmp_path):
+def test_under_fsdp_a_dry_run_works_only_without_a_training(run_cases, tmp_path):
     engine = engine_on_cpu("fsdp2", tmp_path)
     results = run_cases(cases(False, "refused", "alone"), engine, launched=True)
     for without, refused, alone in zip(results[::3], results[1::3], results[2::3], strict=True):

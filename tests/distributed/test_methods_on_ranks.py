@@ -87,8 +87,8 @@ def test_every_method_changes_the_update(results, name):
 def test_only_groups_across_ranks_fetch_tokens(results, name):
     """Or where a method compares the whole rollout; the first two splits of each are on one process."""
     method = SHAPERS[name]
-    # The mask is fetched with every group that lies across ranks, and one number a token if the method reads any.
+    # The mask is gathered with every group that lies across ranks, and one number a token if the method reads any.
     bytes_per_token = 1 + 4 * len({"logps", "entropies"} & set(method.reads))
-    always, across = CASES[name].fetched or (0, bytes_per_token)
-    assert [result["fetched"] for result in results[name, "plain"]] == [0, 0, always, always]
-    assert [result["fetched"] for result in results[name, "across_ranks"]] == [0, across, across]
+    always, across = CASES[name].gathered_bytes or (0, bytes_per_token)
+    assert [result["gathered_bytes"] for result in results[name, "plain"]] == [0, 0, always, always]
+    assert [result["gathered_bytes"] for result in results[name, "across_ranks"]] == [0, across, across]

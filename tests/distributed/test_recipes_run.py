@@ -35,7 +35,7 @@ def problems(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_starts_from_its_own_yaml(kind, tiny, problems, tmp_path):
+def test_a_recipe_trains_from_its_own_yaml(kind, tiny, problems, tmp_path):
     recipe, engine, tokens, expected = KINDS[kind]
     benchmark, samples = ("math500", 4) if kind == "lora" else ("aime24", 32)
     paths = {"model_name_or_path": tiny, "dataset_name": problems[0], "output_dir": tmp_path / "out"}

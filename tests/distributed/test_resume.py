@@ -50,7 +50,7 @@ def column(folder, key):
 
 
 @pytest.mark.parametrize("moment", ["update 3", "rollout 4", "accumulation 7"])
-def test_killed_and_resumed(model, whole, tmp_path, moment):
+def test_a_killed_run_resumes_to_the_same_end(model, whole, tmp_path, moment):
     folder = tmp_path / "out"
     assert run(model, folder, moment, check=False).returncode == -9
     assert not (folder / "checkpoint-10").exists()
@@ -74,7 +74,7 @@ def killed_on_two(model, tmp_path):
     return train
 
 
-def test_killed_and_resumed_on_two_processes(killed_on_two):
+def test_a_run_killed_on_two_processes_resumes_to_the_same_end(killed_on_two):
     """With a regulator, whose state is that of all ranks, while its level falls; STARE's is tested above, on one."""
     folder = killed_on_two("held", "update 6")
     assert len(set(column(folder, "hold_entropy/strength"))) > 1  # there was a state to lose

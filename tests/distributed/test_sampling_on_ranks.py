@@ -40,7 +40,7 @@ def results(run_cases):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_one_answer(results, name):
+def test_every_split_gives_the_same_advantages_and_update(results, name):
     runs = results[name]
     assert runs[0]["advantages"].keys() == runs[1]["advantages"].keys() == runs[2]["advantages"].keys()
     updates = [np.concatenate([run["update"][key] for key in sorted(run["update"])]) for run in runs]

@@ -58,7 +58,7 @@ class TestOneSetting:
         again = SteerGRPOConfig(output_dir="unused", **select_settings(args) | ON_CPU)
         assert select_settings(again) == select_settings(args)  # what the card states makes the same run
 
-    def test_leaves_what_was_named_or_set(self):
+    def test_hold_entropy_leaves_a_named_method_and_set_variant(self):
         assert of(hold_entropy=0.5, stare_variant="C3").stare_variant == "C3"
         named = of(hold_entropy=0.5, advantage_shaping="repo_r")
         assert (named.advantage_shaping, named.stare_variant, named.stare_gate) == ("repo_r", None, None)
@@ -96,7 +96,7 @@ def test_the_unit_of_a_strength_is_the_methods():
     assert shaper.strength == pytest.approx(3 * 3.3 * (math.log(0.4 / 0.2) - math.log(1.02)))
 
 
-def test_these_methods_have_a_strength():
+def test_every_method_with_a_strength_is_listed():
     assert {name for name, method in SHAPERS.items() if method.control is not None} == ABLE.keys()
 
 
@@ -125,7 +125,7 @@ class TestEachMethod:
 
     def test_strength_raises_surprising_correct_tokens(self, name):
         shaper, _ = held(name)
-        if not shaper.per_token:
+        if not shaper.distinguishes_tokens:
             pytest.skip("it does not choose tokens")
         tokens = random_batch(5)
         valid = tokens.mask.bool() & tokens.logps.isfinite()
@@ -211,7 +211,7 @@ class TestLettingGo:
         begin(hold, *[0.5] * 4)
         return hold.regulator.path
 
-    def test_one_number_holds_then_falls(self):
+    def test_the_level_alone_sets_the_whole_path(self):
         path = self.path()
         assert path.level == pytest.approx(0.4)
         assert path.final == pytest.approx(0.4 * FINAL_OVER_LEVEL) and path.release_start == RELEASE_AFTER

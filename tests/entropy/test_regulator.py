@@ -98,7 +98,7 @@ def test_runs_above_the_level_stay_untouched(target, drift):
 
 @given(st.lists(st.floats(0, 50), max_size=60), st.floats(0.1, 10))
 @example([5.0, 1.0, 0.0, 6.0, 0.0, 6.0], 5.0)  # above the level, at full strength for what is on its way down
-def test_what_keeps_never_spends(entropies, target):
+def test_the_strength_is_never_negative(entropies, target):
     regulator = EntropyRegulator(target, 1.0)
     for entropy in entropies:
         strength = regulator.update(entropy)
@@ -106,7 +106,7 @@ def test_what_keeps_never_spends(entropies, target):
         assert strength == 0 or regulator.rollouts_at_max == 0 or entropy < target
 
 
-def test_without_authority_it_does_not_wind_up():
+def test_an_entropy_that_does_not_respond_winds_nothing_up():
     """Nothing answers for 200 rollouts; when something does again, the strength leaves its bound within a few."""
     regulator = EntropyRegulator(0.8, 1.0)
     regulator.update(0.8)
@@ -117,7 +117,7 @@ def test_without_authority_it_does_not_wind_up():
     assert strengths[0] < 1.0 and strengths[-1] < 0.3 and regulator.rollouts_at_max == 0
 
 
-def test_the_law_of_keeping():
+def test_the_strength_is_proportional_and_integral_below_the_level():
     """Nothing above the level or near it; below, proportional and integral by hand, and no bound winds that up."""
     regulator = EntropyRegulator(0.4, 50.0, gain=2.0)
     assert {regulator.update(entropy) for entropy in (0.8, 0.6, 0.4, 0.4 * 0.981)} == {0.0}
@@ -219,7 +219,7 @@ def test_a_target_that_never_falls():
 
 
 @given(st.lists(st.one_of(st.floats(0, 50), st.just(math.nan), st.just(math.inf)), max_size=60), st.integers(0, 59))
-def test_state_moves_whole_within_new_bounds(entropies, cut):
+def test_a_restored_regulator_continues_exactly(entropies, cut):
     one = EntropyRegulator(0.7, 0.9)
     for entropy in entropies[:cut]:
         assert 0 <= one.update(entropy) <= 0.9

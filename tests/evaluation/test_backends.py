@@ -23,7 +23,7 @@ def generator():
 class TestTransformersBackEnd:
     PROMPTS = [[{"role": "user", "content": text}] for text in ("1+1?", "a longer problem than that")]
 
-    def test_seeds(self, generator):
+    def test_a_seed_fixes_the_completions_and_leaves_the_random_state(self, generator):
         sampling = Sampling(max_tokens=12)
         state = torch.get_rng_state()
         drawn = generator(self.PROMPTS, sampling, seed=0)

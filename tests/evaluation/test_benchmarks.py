@@ -7,7 +7,7 @@ from steer_trl.evaluation import Benchmark, load_benchmarks
 
 
 class TestBenchmarks:
-    def test_specifications(self, tmp_path):
+    def test_a_specification_names_a_file_and_its_samples(self, tmp_path):
         path = tmp_path / "mine.jsonl"
         path.write_text('{"problem": "1+1?", "answer": "2"}\n')
         loaded = load_benchmarks([str(path), f"aime24={path}", f"b={path}@3"])
@@ -24,7 +24,7 @@ class TestBenchmarks:
             (["a=x.jsonl@many"], "benchmark 'a=x.jsonl@many' must be NAME, .* and SAMPLES a whole number"),
         ],
     )
-    def test_refusals(self, wrong, message):
+    def test_wrong_specifications_are_refused(self, wrong, message):
         with pytest.raises(ValueError, match=message):
             load_benchmarks(wrong)
 
@@ -55,7 +55,7 @@ def test_unique_ids_name_problems(given, expected):
         ('{"problem": "a"}', "must have a column 'prompt' for a judge of your own"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(tmp_path, rows, message):
+def test_rows_that_cannot_be_asked_are_refused(tmp_path, rows, message):
     path = tmp_path / "mine.jsonl"
     path.write_text(rows + "\n")
     with pytest.raises(ValueError, match=f"benchmark '.*mine.jsonl'.*{message}"):

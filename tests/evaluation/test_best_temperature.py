@@ -34,7 +34,7 @@ def best(tmp_path):
     return find_best_temperatures({t: drawn(tmp_path / f"t{t:g}", t) for t in (1.5, 0.5, 1.0)}, "a")
 
 
-def test_the_temperatures_are_those_by_hand(best, tmp_path):
+def test_the_best_temperatures_equal_those_by_hand(best, tmp_path):
     def mean_pass(temperature, k):
         lines = (tmp_path / f"t{temperature:g}/completions.jsonl").read_text().splitlines()
         entries = [json.loads(line) for line in lines]
@@ -111,7 +111,7 @@ def test_the_command_writes_on_request_only(sums, tmp_path, capsys):
         ({"save_temperature": "sum"}, "got 'sum'"),
     ],
 )
-def test_what_cannot_be_saved_is_refused_before_a_model_is_loaded(tiny_folder, sums, tmp_path, changed, field):
+def test_a_temperature_that_cannot_be_saved_is_refused_first(tiny_folder, sums, tmp_path, changed, field):
     given = {"temperatures": [0.5, 1.0], "save_temperature": "sums"} | changed
     model = given.pop("model_name_or_path", tiny_folder)
     with pytest.raises(ValueError, match=field):

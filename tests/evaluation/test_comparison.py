@@ -124,6 +124,6 @@ def test_equal_differences_are_decided_by_their_signs(count):
         ([[1.0, 0.0]], [[1.0, 0.0]] * 3, "one seed, or both several, got 1 and 3"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(a, b, text):
+def test_values_that_cannot_be_compared_are_refused(a, b, text):
     with pytest.raises(ValueError, match=text):
         compare_values(a, b)

@@ -16,7 +16,7 @@ def test_a_validation_set_chooses_for_all_problems():
     assert np.array_equal(pick_best_temperature(values, choosing), values[1])
 
 
-def test_each_half_is_judged_at_the_temperature_the_other_chose():
+def test_each_half_is_compared_at_the_temperature_that_the_other_half_chose():
     """Problems of two kinds: of the half that chooses most decides. By an independent loop over the same halves."""
     rng = np.random.default_rng(3)
     values, halves = rng.uniform(size=(4, 2, 11)), np.random.default_rng(0)

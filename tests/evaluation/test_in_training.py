@@ -14,7 +14,7 @@ from steer_trl import SteerGRPOTrainer
 from steer_trl.evaluation import Benchmark, BenchmarkEvaluation, Sampling, load_benchmarks, load_samplings
 from steer_trl.report.evaluations import find_evaluations
 from steer_trl.report.read import find_runs
-from steer_trl.trainer.benchmarks import TrainerGenerator
+from steer_trl.trainer.benchmark_runs import TrainerGenerator
 
 EVERY_STEP = {"eval_strategy": "steps", "eval_steps": 1, "max_steps": 2}
 SAVING = {"save_strategy": "steps", "save_steps": 1}

@@ -41,7 +41,7 @@ def test_every_result_that_trl_takes_is_taken(result):
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("result", [None, [1.0], ["a", "b"], "ab", torch.tensor(1.0), [[1.0], [2.0]]])
-def test_what_is_no_list_of_rewards_is_named(result, is_async):
+def test_a_function_that_returns_no_list_of_rewards_is_named(result, is_async):
     async def later():
         return result
 

@@ -9,7 +9,7 @@ from datasets import Dataset
 from steer_trl.evaluation import Benchmark, BenchmarkEvaluation, Completion, Sampling
 from steer_trl.evaluation.folders import compare_samplings, read_evaluations
 from steer_trl.evaluation.questions import describe_judge
-from steer_trl.report.evaluations import Evaluations, compare_runs
+from steer_trl.report.evaluations import RunEvaluations, compare_runs
 from steer_trl.rewards import MathReward
 from steer_trl.support.exceptions import InvalidValueError
 
@@ -63,7 +63,7 @@ def test_other_questions_are_not_compared(tmp_path, name):
     here, there = run(tmp_path / "a"), run(tmp_path / "b", **OTHER[name])
     with pytest.raises(InvalidValueError):
         compare_samplings([here], [there])
-    (row,) = compare_runs([Evaluations({"benchmarks": one}, 80) for one in (here, there)])
+    (row,) = compare_runs([RunEvaluations({"benchmarks": one}, 80) for one in (here, there)])
     assert "refused" in row
 
 

@@ -47,7 +47,7 @@ class TestSummary:
         half = 1.96 * sqrt(1 / 3) / 2
         assert summarize(entries)["average"]["avg"] == pytest.approx((0.5, sqrt(2 * half**2) / 2))
 
-    def test_table(self):
+    def test_the_table_has_a_column_for_each_benchmark(self):
         lines = [line.split() for line in table(summarize(self.ENTRIES)).splitlines()]
         rows = {row[0]: row[1:] for row in lines if row}
         assert lines[0] == ["a", "b", "average"] and rows["problems"] == ["2", "1"]

@@ -118,7 +118,7 @@ def test_every_alarm_of_learning_is_provoked():
     assert names == {name.split()[0] for name in RUNS} - {"healthy"}
 
 
-def test_the_training_is_that_without_it(make_trainer):
+def test_the_callback_leaves_the_training_unchanged(make_trainer):
     def trained(**arguments):
         trainer = make_trainer(trainer_arguments=arguments, max_steps=3)
         trainer.train()
@@ -176,7 +176,7 @@ def test_a_resumed_run_remembers_what_its_log_says(watched, tmp_path):
     assert [line["step"] for line in logged(tmp_path / "run")] == [*range(1, 9), 8, *range(9, 18), 17]
 
 
-def test_rloo(tmp_path, model_dir, tokenizer):
+def test_the_alarms_work_with_rloo(tmp_path, model_dir, tokenizer):
     def run(folder, reward):
         args = RLOOConfig(**TINY_RUN | SIZES | {"output_dir": str(tmp_path / folder), "max_steps": 17})
         rest = {"train_dataset": sums(), "processing_class": tokenizer, "callbacks": [AlarmsCallback()]}
@@ -229,7 +229,7 @@ def test_rewards_that_cannot_be_read_change_nothing(make_trainer, tmp_path):
         assert passed(folder) == [[None] * 4]
 
 
-def test_a_trainer_that_has_the_alarms_refuses_it(make_trainer):
+def test_a_trainer_with_alarms_of_its_own_refuses_the_callback(make_trainer):
     with pytest.raises(ValueError, match=r"SteerGRPOTrainer has the alarms built in .* Remove it from callbacks"):
         make_trainer(SteerGRPOTrainer, trainer_arguments={"callbacks": [AlarmsCallback()]})
     trainer = make_trainer(SteerGRPOTrainer)

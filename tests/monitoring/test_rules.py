@@ -297,7 +297,7 @@ def test_a_resumed_watch_reports_like_an_unbroken_one(values, cut):
     assert after.state_dict() == whole.state_dict()
 
 
-def test_a_state_that_cannot_be():
+def test_an_impossible_state_is_refused():
     with pytest.raises(ValueError, match="numbers is missing"):
         AlarmWatch().load_state_dict({"since": {}})
     for name, value in (("numbers", {"entropy": "much"}), ("since", []), ("raised", "collapse")):

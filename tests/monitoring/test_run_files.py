@@ -36,7 +36,7 @@ def test_numbers_of_numpy_and_torch_become_json():
     assert run_files.as_json(values) == {"a": 0.5, "b": 2, "c": None, "d": [None, 1], "e": "<class 'tuple'>"}
 
 
-def test_lines_that_are_no_mappings_are_none(tmp_path):
+def test_lines_that_are_no_mappings_are_read_as_none(tmp_path):
     path = tmp_path / "metrics.jsonl"
     deep = "[" * 100_000
     path.write_bytes(f'{{"step": 1}}\n\n[1]\n{deep}\n\xff\xfe\n{{"step": 2}}\n{{"st'.encode("latin-1"))

@@ -36,7 +36,7 @@ def test_truncated_sampling(given, said):
     assert all(part in alone for part in said) and "vLLM" not in alone
 
 
-def test_the_fields_are_those_of_trl():
+def test_every_checked_field_is_one_of_trl():
     assert {*PLAIN, *VLLM} <= vars(GRPOConfig("out", use_cpu=True, bf16=False)).keys()
 
 

@@ -84,7 +84,7 @@ class TestWeights:
 
 
 class TestTheModel:
-    def test_of_the_hub(self):
+    def test_a_card_names_the_model_and_data_set_on_the_hub(self):
         known = {"datasets": ["a/b"], "repository": "me/m", "tags": ["trl"]}
         text = str(card(base_model="Qwen/Some", base_is_on_hub=True, **known))
         assert "version of [Qwen/Some](https://huggingface.co/Qwen/Some) on [a/b](" in text and 'model="me/m"' in text
@@ -93,7 +93,7 @@ class TestTheModel:
         assert (data.library_name, data.pipeline_tag, data.tags) == ("transformers", "text-generation", ["trl"])
         assert complaints(text) == []
 
-    def test_of_a_folder_and_of_none(self):
+    def test_a_card_names_a_local_folder_or_no_model(self):
         local = str(card(base_model="runs/start", is_chat=False))
         assert "fine-tuned version of the local folder `start`" in local and 'model="."' in local
         assert "generator(question, " in local and "base_model" not in ModelCard(local).data.to_dict()
@@ -107,18 +107,18 @@ class TestTheModel:
             *(("kept/removed", False), ("my model", False)),
         ],
     )
-    def test_of_another_machine(self, make_trainer, tokenizer, monkeypatch, tmp_path, name, is_on_hub):
+    def test_a_local_path_is_no_name_on_the_hub(self, make_trainer, tokenizer, monkeypatch, tmp_path, name, is_on_hub):
         """Its name is in the configuration that was saved there."""
         (tmp_path / "kept").mkdir()
         monkeypatch.chdir(tmp_path)
         model = tiny_qwen2(tokenizer)
         model.config._name_or_path = name
         trainer = make_trainer(SteerGRPOTrainer, model=model)
-        assert trainer.shaping.cards.base_model == (name, is_on_hub)
+        assert trainer.parts.cards.base_model == (name, is_on_hub)
 
 
 class TestLicense:
-    def test_what_is_given_and_nothing_else(self):
+    def test_a_card_states_only_a_given_licence(self):
         given, unknown = (str(card(args=config(model_license=one))) for one in ("mit", None))
         assert ModelCard(given).data.license == "mit" and "Licence: mit." in given
         assert "license" not in ModelCard(unknown).data.to_dict() and "Licence: not stated." in unknown
@@ -138,7 +138,7 @@ def test_settings_of_numpy_and_a_dtype():
 
 
 class TestSettings:
-    def test_they_make_the_same_configuration_again(self):
+    def test_the_settings_in_a_card_make_the_same_configuration(self):
         given = {"steer_lambda_min": 0.6, "learning_rate": 3e-6, "num_generations": 4}
         args = config(advantage_shaping=["steer", "clip_cov"], **given)
         (block,) = [part.split("```")[0] for part in str(card(args=args)).split("```yaml\n")[1:]]

@@ -62,14 +62,14 @@ class TestSecrets:
             assert TOKEN.encode() not in data and SECRET.encode() not in data, name
             assert SECRET not in name
 
-    def test_the_run_log_has_none_and_stays_here(self, secrets):
+    def test_the_run_log_has_no_secret_and_is_not_pushed(self, secrets):
         folder, server, *_ = secrets
         texts = {path: path.read_text() for path in folder.rglob("_logs*/*") if path.is_file()}
         assert {path.name for path in texts} == {"metrics.jsonl", "run.json"}
         assert not any(TOKEN in text or SECRET in text for text in texts.values())
         assert not [name for name, _ in server.received if "_logs" in name]
 
-    def test_trackers_are_told_none(self, secrets):
+    def test_trackers_get_no_secret(self, secrets):
         _, _, result, _ = secrets
         assert len(result["told"]) == 4 * 4
         assert not any(TOKEN in text or SECRET in text for text in result["told"])
@@ -132,7 +132,7 @@ class TestFailing:
         AutoModelForCausalLM.from_pretrained(folder / "late")
         assert (folder / "late/README.md").exists()
 
-    def test_the_same_push_arrives_later(self, failing):
+    def test_a_failed_push_can_be_repeated(self, failing):
         folder, server, said, _ = failing
         assert said["fine"] is None
         assert server.files("tester/run").keys() == local(folder / "run").keys()

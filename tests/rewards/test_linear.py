@@ -15,7 +15,7 @@ from support.steps import Counter, count_steps
 from steer_trl.data import instructions, lengths, loader, reading, schemas, sources, templates
 from steer_trl.rewards import answers, formulas, golds, judge, layout, numerals, points, units
 from steer_trl.rewards import reading as answer_reading
-from steer_trl.rewards.layout import LONGEST, TABLE, compiled
+from steer_trl.rewards.normalization import LONGEST, TABLE, compiled
 from steer_trl.rewards.numerals import NOTATIONS
 
 IN_TRAINING = [answers, instructions, lengths, loader, reading, schemas, sources, templates]

@@ -62,7 +62,7 @@ class TestWhereTheAnswerStands:
             (r"\boxedfill{1}", None),
         ],
     )
-    def test_last_boxed(self, text, answer):
+    def test_the_last_box_is_the_answer(self, text, answer):
         assert last_boxed(text) == answer
 
     @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ class TestWhereTheAnswerStands:
             ("Answer:", ""),
         ],
     )
-    def test_answer_line(self, text, answer):
+    def test_the_last_answer_line_is_the_answer(self, text, answer):
         assert answer_line(text) == answer
 
     @pytest.mark.parametrize(
@@ -94,18 +94,18 @@ class TestWhereTheAnswerStands:
             ("$3$ and $4$", r"\boxed{$3$ and $4$}"),
         ],
     )
-    def test_boxed(self, answer, expected):
+    def test_answers_of_data_sets_are_boxed(self, answer, expected):
         assert boxed(answer) == expected
         assert boxed(bare(expected)) == expected
 
-    def test_text_of(self):
+    def test_the_text_of_a_completion_is_its_last_message(self):
         parts = [{"role": "tool", "content": "2"}, {"role": "assistant", "content": [{"type": "text", "text": "1"}]}]
         assert {text_of(one) for one in ("1", [{"role": "assistant", "content": "1"}], parts)} == {"1"}
         assert {text_of(one) for one in ("", [], [{"role": "assistant", "content": None}])} == {""}
 
 
 class TestAsATrlReward:
-    def test_values_and_none(self):
+    def test_a_completion_without_a_gold_answer_gets_no_reward(self):
         completions = [r"\boxed{34}", r"\boxed{33}", [{"role": "assistant", "content": r"\boxed{34}"}], r"\boxed{1}"]
         solutions = ["34", r"\boxed{34}", 34, None]
         assert MathReward()(completions=completions, solution=solutions) == [1.0, -1.0, 1.0, None]
@@ -118,7 +118,7 @@ class TestAsATrlReward:
         both = [*texts, "Answer: 34, no, \\boxed{33}", r"\boxed{34}. Answer: 33"]  # where there is a box, it counts
         assert MathReward(answer_format="either")(both, ["34"] * 4) == [1.0, 1.0, -1.0, 1.0]
 
-    def test_what_it_logs(self, reward):
+    def test_unanswered_and_timed_out_shares_are_logged(self, reward):
         metrics, columns = {}, {}
         completions = [TOWER, r"\boxed{34}", "no answer", r"\boxed{33}"]
         reward(completions, ["34"] * 4, log_extra=columns.__setitem__, log_metric=metrics.__setitem__)
@@ -130,7 +130,7 @@ class TestAsATrlReward:
         with pytest.raises(ValueError, match=r"1 of its .*'the number of apples': only equal to itself"):
             make_trainer(SteerGRPOTrainer, trainer_arguments={"reward_funcs": MathReward(), "train_dataset": data})
 
-    def test_votes_and_what_is_unreadable(self, reward):
+    def test_equal_answers_share_a_vote_and_unreadable_golds_are_named(self, reward):
         votes = [reward.judge([rf"\boxed{{{a}}}"], ["7"])[0].vote for a in ("6", "6.0", "x=6", "x", "1/2", "0.5")]
         assert votes == ["6", "6", "6", "x", "1/2", "1/2"]
         faults = {
@@ -155,7 +155,7 @@ class TestAsATrlReward:
             ({"answer_format": "box"}, "answer_format='box' is unknown"),
         ],
     )
-    def test_refusals(self, wrong, message):
+    def test_wrong_arguments_are_refused(self, wrong, message):
         with pytest.raises(ValueError, match=message):
             MathReward(**wrong)
 
@@ -172,7 +172,7 @@ class TestWorkers:
 
             yield make
 
-    def test_threads_copies_and_restarts_work(self, reward):
+    def test_workers_serve_threads_and_copies_and_restart(self, reward):
         results = []
         thread = threading.Thread(target=lambda: results.append(reward([r"\boxed{34}", TOWER], ["34"] * 2)))
         thread.start()

@@ -83,7 +83,7 @@ class TestCombinations:
     )
 
     @pytest.mark.parametrize("names", REFUSED.split("|"))
-    def test_what_does_not_go_together_is_refused(self, names):
+    def test_methods_that_exclude_each_other_are_refused(self, names):
         for order in (names.split(), names.split()[::-1]):
             with pytest.raises(ValueError, match="advantage_shaping") as error:
                 config(*order)

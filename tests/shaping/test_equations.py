@@ -97,7 +97,7 @@ class TestSteerWeights:
         torch.testing.assert_close(weights, torch.tensor([[0.8**0.5, 0.8**0.25]]))
 
     @pytest.mark.parametrize("mapping", MAPPINGS)
-    def test_all_masked(self, mapping):
+    def test_without_trained_tokens_every_weight_is_one(self, mapping):
         assert (steer_weights(torch.randn(2, 3), torch.zeros(2, 3), mapping=mapping) == 1).all()
 
 
@@ -134,7 +134,7 @@ def test_a_bad_token_gets_weight_one(bad, which, change, mapping):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_float32_inside_whatever_comes_in(dtype):
+def test_weights_are_computed_in_float32(dtype):
     logps = -torch.rand(2, 5).to(dtype)
     arguments = logps, logps - 0.1, torch.rand(2, 5).to(dtype), torch.randn(2).to(dtype)
     mask = torch.ones(2, 5)
@@ -207,7 +207,7 @@ class TestEntropySensitivityWithoutLogits:
         ours = without_logits(*two_temperatures(logits, token_ids))
         torch.testing.assert_close(ours, entropy_sensitivity(logits, token_ids), atol=2e-5, rtol=1e-4)
 
-    def test_extremes(self):
+    def test_extreme_distributions_have_no_sensitivity(self):
         """A certain token, an impossible-looking one, a uniform distribution, and what nobody scored."""
         logits = torch.tensor([[60.0, 0.0, 0.0], [60.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
         token_ids = torch.tensor([0, 1, 2])

@@ -43,7 +43,7 @@ SURROGATES = [name for name, shaper in SHAPERS.items() if shaper.surrogate]
 
 @pytest.mark.parametrize(("name", "oracle", "options"), ORACLES)
 @given(batches.SEEDS, st.sampled_from([(0.0, 1.0), (-1.0, 1.0), (1.0,)]), st.sampled_from([0.0, 0.3]))
-def test_advantages_are_the_papers_loops(name, oracle, options, seed, outcomes, missing):
+def test_advantages_equal_the_papers_formula_in_loops(name, oracle, options, seed, outcomes, missing):
     rollout = random_rollout(seed, outcomes, missing)
     if name not in batches.REPLACING:  # else it keeps the advantage of a completion that nothing could score
         unscored = rollout.rewards.isnan().unsqueeze(1)
@@ -54,7 +54,7 @@ def test_advantages_are_the_papers_loops(name, oracle, options, seed, outcomes, 
 
 @pytest.mark.parametrize(("name", "oracle", "options"), WEIGHTS)
 @given(batches.SEEDS)
-def test_token_weights_are_the_papers_loops(name, oracle, options, seed):
+def test_token_weights_equal_the_papers_formula_in_loops(name, oracle, options, seed):
     batch, shaper = random_batch(seed), kept(name, **batches.EXACT | options)
     ours = bonus(shaper, batch) if shaper.overrides("bonus") else weights(shaper, batch)
     theirs = oracle(batch)
@@ -131,3 +131,8 @@ def test_the_custom_method_of_the_docs():
     with NoFloatCumsum():
         ours = scope["FadeOut"](args).weights(batch, None)
     torch.testing.assert_close(ours[0, [0, 2, 3, 4]], torch.tensor([0.875, 0.75, 0.625, 0.5]))
+
+
+def test_the_former_name_of_distinguishes_tokens_is_refused():
+    with pytest.raises(ValueError, match=r"^Mine\.per_token has another name: distinguishes_tokens"):
+        type("Mine", (shaping.Shaper,), {"per_token": False})

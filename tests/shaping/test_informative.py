@@ -23,7 +23,7 @@ def test_rounding_is_no_difference_and_a_thousandth_is():
     assert is_informative(torch.tensor([0.3, 0.3 + 1e-7, 0.5, 0.501]), 2).tolist() == [False, True]
 
 
-def test_what_was_not_scored_is_left_out():
+def test_unscored_completions_are_left_out():
     groups = [[math.nan, math.nan], [math.nan, 1.0], [0.0, 0.0]]
     assert is_informative(torch.tensor(groups).flatten(), 2).tolist() == [False] * 3
     assert is_informative(torch.tensor([math.nan, 1.0, 0.0]), 3).tolist() == [True]

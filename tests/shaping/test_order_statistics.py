@@ -13,7 +13,7 @@ from steer_trl.shaping import order_statistics
 
 @settings(max_examples=1000)
 @given(st.integers(0, 2**31))
-def test_they_are_a_sort(case):
+def test_order_statistics_equal_a_sort(case):
     check(case, 0, 1, order_statistics.this_process)
 
 

@@ -36,7 +36,7 @@ def test_the_schedule_stays_within_its_bounds(entropies, step):
         assert controller.gate == (entropy < 0.5)
 
 
-def test_what_is_set_is_not_state():
+def test_the_factors_of_a_run_are_not_restored():
     """A run resumed with other settings must take them."""
     fixed = TargetEntropyController(0.3, 1.3, 0.8)
     assert fixed.state_dict() == {"gate": True}

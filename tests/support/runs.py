@@ -51,7 +51,7 @@ class Watching(SteerGRPOTrainer):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.written = []
-        self.score, self.shaping.rollouts.score = self.shaping.rollouts.score, self.count
+        self.score, self.parts.rollouts.score = self.parts.rollouts.score, self.count
 
     def _generate_and_score_completions(self, inputs):
         self.written.append(super()._generate_and_score_completions(inputs))
@@ -67,7 +67,7 @@ class Spy(SteerGRPOTrainer):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.seen, self.shape, self.shaping.step.shape = [], self.shaping.step.shape, self.watch
+        self.seen, self.shape, self.parts.step.shape = [], self.parts.step.shape, self.watch
 
     def compute_loss(self, model, inputs, **kwargs):
         before = dict(inputs)

@@ -67,7 +67,7 @@ def said(folder):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_what_a_run_says(watched, tmp_path, caplog, name):
+def test_a_run_raises_the_alarm_of_its_fault_and_no_other(watched, tmp_path, caplog, name):
     trainer = watched(name)
     with caplog.at_level(logging.WARNING, "steer_trl.monitoring.alarms"):
         trainer.train()
@@ -110,7 +110,7 @@ def test_an_optimizer_of_another_model_is_reported(watched, tokenizer, tmp_path)
     assert [(alarm["alarm"], alarm["level"]) for alarm in said(tmp_path)] == [("no_update", "error")]
 
 
-def test_one_switch(watched, tmp_path, caplog):
+def test_alarms_have_one_switch(watched, tmp_path, caplog):
     watched("one_reward", alarms=False).train()
     assert said(tmp_path) == [] and "have the same reward" not in caplog.text
     watched("one_reward", run_log=False).train()
@@ -178,7 +178,7 @@ class TestTrackers:
         self.hear(monkeypatch, tmp_path, self.stand_ins(heard, running), report_to, is_main)
         assert heard == [] and len(said(tmp_path)) == is_main  # one process speaks
 
-    def test_one_that_fails_does_not_reach_the_trainer(self, monkeypatch, tmp_path, caplog):
+    def test_a_failing_tracker_ends_no_training(self, monkeypatch, tmp_path, caplog):
         self.hear(monkeypatch, tmp_path, {"trackio": SimpleNamespace(), "wandb": SimpleNamespace(run=object())})
         assert len(said(tmp_path)) == 1
         assert caplog.text.count("could not be judged or delivered; the training continues") == 2

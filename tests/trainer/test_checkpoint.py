@@ -58,17 +58,17 @@ class TestCheckpoint:
         whole, checkpoint = train(SteerGRPOTrainer, **self.SETTINGS), tmp_path / "run/checkpoint-2"
         resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS | {"stare_target_entropy": 0.5})
         resumed.train(resume_from_checkpoint=str(checkpoint))
-        stare = resumed.shaping.shapers["stare"]
+        stare = resumed.parts.shapers["stare"]
         assert stare.controller.target_entropy == 0.5 * stare.start.value
         assert stare.controller.gate is False and "has no state" not in caplog.text
         (checkpoint / "shaping_state.json").unlink()
         resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
         resumed.train(resume_from_checkpoint=str(checkpoint))
-        assert resumed.shaping.shapers["stare"].state_dict() != whole.shaping.shapers["stare"].state_dict()
+        assert resumed.parts.shapers["stare"].state_dict() != whole.parts.shapers["stare"].state_dict()
         assert "has no state of 'stare'" in caplog.text
 
     @pytest.mark.parametrize(("saved", "content"), [(3, "no rollout"), (4, "its rollout")])
-    def test_an_epoch_that_ends_with_a_shorter_step(self, train, make_trainer, tmp_path, prompts, saved, content):
+    def test_an_epoch_with_a_shorter_last_step_resumes(self, train, make_trainer, tmp_path, prompts, saved, content):
         """Eight micro-batches an epoch, three a step: steps of 3, 3, 2; a rollout lasts two micro-batches."""
         sizes = {"gradient_accumulation_steps": 3, "steps_per_generation": 2, "shaping_scope": "micro_batch"}
         settings = sizes | {"max_steps": 8, "save_strategy": "steps", "save_steps": 1}

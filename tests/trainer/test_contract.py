@@ -94,7 +94,7 @@ class TestTheCheckAtImport:
                 if name in find_names(type("Alone", (), {method: function})):
                     monkeypatch.delattr(kind, method)
 
-    def test_what_has_moved_to_a_mixin_is_found(self, monkeypatch):
+    def test_names_that_moved_to_a_mixin_are_found(self, monkeypatch):
         monkeypatch.setattr(contract, "GRPOTrainer", type("GRPOTrainer", (GRPOTrainer,), {}))
         assert broken_pieces() == []
 
@@ -337,7 +337,7 @@ def test_a_layer_that_runs_again_gets_the_same_keyword_arguments(use_reentrant):
 
 
 @pytest.mark.parametrize(("assumption", "function", "lines"), ASSUMPTIONS, ids=[text for text, *_ in ASSUMPTIONS])
-def test_what_a_name_does_not_tell(assumption, function, lines):
+def test_trls_code_is_as_this_package_assumes(assumption, function, lines):
     places = [source(function).find(line) for line in lines]
     assert -1 not in places, f"TRL has changed. Assumed: {assumption}"
     assert isinstance(lines, list) or places == sorted(places), f"TRL has changed. Assumed: {assumption}"

@@ -78,7 +78,7 @@ def test_other_values_than_two_are_reported_with_their_share(run, caplog):
     assert "correct_threshold" not in caplog.text
 
 
-def test_what_a_method_leaves_out_is_reported(run, caplog):
+def test_rewards_that_a_method_leaves_out_are_reported(run, caplog):
     run([accuracy_reward, length_reward], advantage_shaping="nsr", correct_reward="accuracy_reward")
     assert any("'length_reward'" in record.message for record in caplog.records)
 

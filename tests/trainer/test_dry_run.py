@@ -19,7 +19,7 @@ from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.monitoring.watch import RULES
 from steer_trl.rewards import MathReward
 from steer_trl.support.exceptions import CannotContinueError
-from steer_trl.trainer.dry_run.names import LEFT
+from steer_trl.trainer.dry_run.number_names import LEFT
 from steer_trl.trainer.dry_run.rules import BY_NAME, DRY_RULES, OF_WHOLE_RUNS, ROWS
 
 # The training afterwards.
@@ -90,8 +90,10 @@ def without_times(value):
 def traces(trainer):
     """All that a training leaves: prompts in their order, log, states, and the numbers that are drawn next."""
     optimizer = [value for state in trainer.optimizer.state_dict()["state"].values() for value in state.values()]
-    shaping = getattr(trainer, "shaping", None)
-    parts = {} if shaping is None else {name: part.state_dict() for name, part in shaping.checkpoints._parts.items()}
+    our_parts = getattr(trainer, "parts", None)
+    parts = (
+        {} if our_parts is None else {name: part.state_dict() for name, part in our_parts.checkpoints._parts.items()}
+    )
     return {
         "prompts": trainer.reward_funcs[0].prompts,
         "log": str(without_times(trainer.state.log_history)),
@@ -103,7 +105,7 @@ def traces(trainer):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_the_training_is_that_without_it(make, tmp_path, name, capsys):
+def test_a_dry_run_leaves_the_training_unchanged(make, tmp_path, name, capsys):
     without = make(SETTINGS[name])
     without.train()
     expected = traces(without)
@@ -367,7 +369,7 @@ def look(make_trainer, tokenizer, taught):
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_broken_is_named_with_its_remedy(look, capsys, name):
+def test_a_fault_is_named_with_its_remedy(look, capsys, name):
     result = look(BROKEN[name])
     rule = BY_NAME[name.split()[0]]
     row = next(row for row, names in ROWS.items() if rule.name in names)
@@ -378,7 +380,7 @@ def test_what_is_broken_is_named_with_its_remedy(look, capsys, name):
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_what_is_sound_has_no_mark(look, name):
+def test_a_sound_run_has_no_bad_mark(look, name):
     result = look(SOUND[name])
     assert result.bad == [], result
 
@@ -455,7 +457,7 @@ def test_the_share_that_methods_leave_is_that_of_the_gradient(make_trainer, name
     trainer = make_trainer(SteerGRPOTrainer, trainer_arguments=arguments, **ONE_STEP | LEAVING[name])
     numbers = trainer.dry_run().numbers
     shares = {key: value for key, value in numbers.items() if key.startswith(LEFT)}
-    assert {key.removeprefix(LEFT) for key in shares} == set(trainer.shaping.shapers)
+    assert {key.removeprefix(LEFT) for key in shares} == set(trainer.parts.shapers)
     assert sizes[1] > 0
     assert np.prod(list(shares.values())) == pytest.approx(sizes[1] / sizes[0], rel=1e-4)
 

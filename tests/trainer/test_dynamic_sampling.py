@@ -63,7 +63,7 @@ class TestResample:
         plain = run(40)
         assert trained_on(plain) == [in_fours([0, 1, 2, 3]), in_fours([4, 5, 6, 7])]
 
-    def test_where_every_group_is_informative_it_changes_nothing(self, train):
+    def test_informative_groups_are_trained_on_as_without_resampling(self, train):
         """Real generation, several passes over a data set that no number of batches fills."""
 
         def alternating(completions, **_):
@@ -96,7 +96,7 @@ class TestResample:
         assert len({len(ids) for ids in expected["completion_ids"]}) > 3
         assert tokenizer.padding_side == "left"
 
-    def test_what_is_left_over_is_trained_on_next(self, run):
+    def test_groups_left_over_are_trained_on_next(self, run):
         trainer = run(40, **RESAMPLE, dynamic_sampling_factor=3, max_steps=3)
         assert trained_on(trainer) == [in_fours(range(start, start + 8, 2)) for start in (0, 8, 16)]
         assert [number(prompt) for prompt in trainer.rollout_func.asked] == list(range(24))
@@ -310,7 +310,7 @@ class TestCheckpoint:
         assert resumed.state.global_step == 6
         assert "The groups that waited for this rollout are dropped: made with" in caplog.text
 
-    def test_a_run_saved_without_it_goes_on_after_its_prompts(self, run, make_trainer, tmp_path, caplog):
+    def test_a_run_saved_without_resampling_skips_the_prompts_it_has_used(self, run, make_trainer, tmp_path, caplog):
         plain = run(30, **self.SETTINGS | {"dynamic_sampling": "none", "dynamic_sampling_factor": 1})
         resumed = self.go_on(make_trainer, tmp_path, 4)
         assert "dynamic_sampling.pt does not exist" in caplog.text
@@ -357,7 +357,7 @@ class TestRefusals:
         ],
         ids=str,
     )
-    def test_of_the_configuration(self, make_trainer, fields, message):
+    def test_settings_that_exclude_resampling_are_refused(self, make_trainer, fields, message):
         with pytest.raises(ValueError, match=message):
             make_trainer(SteerGRPOTrainer, **fields)
 
@@ -374,7 +374,7 @@ class TestRefusals:
         ],
         ids=["unknown", "streamed", "environment"],
     )
-    def test_of_the_trainer(self, make_trainer, switch, arguments, message):
+    def test_arguments_that_exclude_resampling_are_refused(self, make_trainer, switch, arguments, message):
         with pytest.raises(ValueError, match=message):
             make_trainer(SteerGRPOTrainer, model="a/missing-model", trainer_arguments=arguments, **switch)
 
@@ -386,7 +386,7 @@ class TestRefusals:
 class TestPlainValues:
     """What waits in a checkpoint is loaded without running anything that the file may say."""
 
-    def test_those_of_libraries_are_converted(self):
+    def test_values_of_numpy_and_torch_become_plain(self):
         given = {
             "length": np.int64(3),
             "parts": ("a", np.True_),

@@ -52,7 +52,7 @@ def train_with(coefficients, make_trainer, kind, **settings):
     class Coefficients(TrainerCallback):
         def on_step_begin(self, args, state, control, **kwargs):
             if kind is SteerGRPOTrainer:
-                trainer.shaping.shapers["entropy_bonus"].strength = coefficients[state.global_step]
+                trainer.parts.shapers["entropy_bonus"].strength = coefficients[state.global_step]
             else:
                 trainer.entropy_coef = coefficients[state.global_step]
 

@@ -22,7 +22,7 @@ def test_generated_tokens_count_completions_without_prompts(train, dynamic_sampl
     fields = {"advantage_shaping": "none", "dynamic_sampling": dynamic_sampling}
     trainer = train(SteerGRPOTrainer, **fields, trainer_arguments={"reward_funcs": reward})
     found = totals(trainer)
-    assert trainer.shaping.generated.total == sum(lengths) == found[max(found)]
+    assert trainer.parts.generated.total == sum(lengths) == found[max(found)]
     assert sorted(found.values()) == list(found.values())
     prompts = [log["num_tokens"] for log in trainer.state.log_history if "num_tokens" in log]
     assert prompts[-1] > found[max(found)]
@@ -45,13 +45,13 @@ def test_a_spent_run_has_nothing_left(make_trainer, tmp_path):
     log = (tmp_path / "run/_logs/metrics.jsonl").read_text()
     again = make_trainer(SteerGRPOTrainer, max_generated_tokens=40, **fields)
     again.train(resume_from_checkpoint=True)
-    assert again.shaping.was_finished and (tmp_path / "run/_logs/metrics.jsonl").read_text() == log
+    assert again.parts.was_finished and (tmp_path / "run/_logs/metrics.jsonl").read_text() == log
     further = make_trainer(SteerGRPOTrainer, max_generated_tokens=120, **fields)
     further.train(resume_from_checkpoint=True)
-    assert not further.shaping.was_finished and further.shaping.generated.total >= 120
+    assert not further.parts.was_finished and further.parts.generated.total >= 120
     entries = run_files.lines(tmp_path / "run/_logs/metrics.jsonl")
     found = [entry["generated_tokens"] for entry in entries if "loss" in entry]
-    assert found == sorted(found) and found[-1] == further.shaping.generated.total
+    assert found == sorted(found) and found[-1] == further.parts.generated.total
 
 
 def test_a_falling_level_follows_the_token_budget(train):

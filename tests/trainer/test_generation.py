@@ -273,7 +273,7 @@ class TestTheWork:
             assert shapes[0] == (rows, ids.size(1))
 
     @pytest.mark.parametrize("window", [None, 2, 5, 30])
-    def test_layers_hold_what_those_of_transformers_hold(self, monkeypatch, window):
+    def test_growing_layers_equal_those_of_transformers(self, monkeypatch, window):
         """Random passes and rows, across the sizes at which memory is reserved anew."""
         monkeypatch.setattr(cache, "ROOM", 4)
         dice = torch.Generator().manual_seed(window or 0)
@@ -335,7 +335,7 @@ class TestTheSwitch:
         before = set(vars(trainer.model))
         write(trainer)
         assert set(vars(trainer.model)) == before
-        with pytest.raises(ZeroDivisionError), trainer.shaping.generation.decode_faster():
+        with pytest.raises(ZeroDivisionError), trainer.parts.generation.decode_faster():
             assert "generate" in vars(trainer.model)
             raise ZeroDivisionError
         assert set(vars(trainer.model)) == before
@@ -428,7 +428,7 @@ LEFT_TO_GENERATE = {
 
 @pytest.mark.filterwarnings("ignore:Position ids are not supported")
 @pytest.mark.parametrize("case", LEFT_TO_GENERATE)
-def test_what_it_does_not_serve_is_left_to_generate(make_trainer, tokenizer, monkeypatch, caplog, case):
+def test_unserved_settings_are_left_to_generate(make_trainer, tokenizer, monkeypatch, caplog, case):
     """The completions are TRL's to the last bit, and one line gives the reason."""
     settings = dict(LEFT_TO_GENERATE[case])
     rows = settings.pop("rows", 8)
@@ -489,7 +489,7 @@ def test_models_without_fast_decoding_keep_transformers_loop(make_trainer, monke
 def test_other_engines_are_left_alone_without_a_line(make_trainer, caplog, engine):
     trainer = make_trainer(SteerGRPOTrainer, **RUN)
     setattr(trainer, engine, True)
-    with trainer.shaping.generation.decode_faster():
+    with trainer.parts.generation.decode_faster():
         assert "generate" not in vars(trainer.model)
     assert not caplog.records
 

@@ -61,7 +61,7 @@ def test_logged_pass_at_k_counts_subsets_of_everything_generated(train, tmp_path
     assert "rollout_pass@2" in run["curves"]
 
 
-def test_several_rewards_without_a_named_one_log_none(train, tmp_path):
+def test_without_a_deciding_reward_pass_at_k_is_not_logged(train, tmp_path):
     arguments = {"reward_funcs": [has_one, Recorded()]}
     trainer = train(SteerGRPOTrainer, trainer_arguments=arguments, advantage_shaping="none", max_steps=1)
     assert not any(key.startswith("rollout_pass@") for entry in trainer.state.log_history for key in entry)

@@ -5,9 +5,9 @@ import pytest
 from steer_trl import SteerGRPOTrainer
 
 
-def test_one_setting_trains_and_the_card_names_it(train, tmp_path):
+def test_hold_entropy_alone_trains_and_stands_in_the_card(train, tmp_path):
     trainer = train(SteerGRPOTrainer, hold_entropy=0.5, max_steps=2)
-    assert list(trainer.shaping.shapers) == ["stare"]
+    assert list(trainer.parts.shapers) == ["stare"]
     entry = trainer.state.log_history[0]
     assert entry["hold_entropy/strength"] == 0 and entry["stare/amplify"] == 1  # until the level is known
     trainer.create_model_card()

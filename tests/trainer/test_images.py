@@ -59,4 +59,4 @@ def test_images_keep_their_padding(train, processor, caplog):
         train(Watching, model=tiny_llava(processor), **settings, skip_padding=x) for x in (False, True)
     )
     assert same_parameters(padded, skipping)
-    assert "padding stays" in caplog.text and not skipping.shaping.ordering.is_on
+    assert "padding stays" in caplog.text and not skipping.parts.ordering.is_on

@@ -52,7 +52,7 @@ def test_a_constant_coefficient_is_trls_penalty(train, switch):
     assert not same_parameters(ours, train(GRPOTrainer, **SWITCHES[switch]))
 
 
-def test_the_reference_of_an_adapter_is_the_model_without_it(train):
+def test_the_reference_of_an_adapter_is_its_base_model(train):
     ours = train(SteerGRPOTrainer, **KL, **of_method("kl", coef=0.5), trainer_arguments=lora())
     assert ours.ref_model is None
     theirs = train(GRPOTrainer, beta=0.5, trainer_arguments=lora())
@@ -92,7 +92,7 @@ def train_with(coefficients, make_trainer, **settings):
 def test_a_held_entropy_is_trls_penalty(make_trainer, train, schedule):
     settings = {"max_steps": 8, "learning_rate": 3e-3} | schedule
     ours = train(SteerGRPOTrainer, **settings, **HELD, advantage_shaping="none")
-    assert list(ours.shaping.shapers) == ["kl"]
+    assert list(ours.parts.shapers) == ["kl"]
     entries = [entry for entry in ours.state.log_history if "grad_norm" in entry]
     strengths = [entry["hold_entropy/strength"] for entry in entries]
     assert len(set(strengths)) >= 3 and max(strengths) > 0
@@ -103,8 +103,8 @@ def test_a_held_entropy_is_trls_penalty(make_trainer, train, schedule):
 def test_a_fall_of_the_entropy_raises_the_coefficient(make_trainer):
     trainer = make_trainer(SteerGRPOTrainer, **HELD | {"hold_entropy": 0.5})
     for entropy, expected in [(0.6, False), (0.5, False), (0.3, True)]:
-        trainer.shaping.hold.on_rollout(entropy, 0.0)
-        assert (trainer.shaping.shapers["kl"].kl_coef() > 0) is expected
+        trainer.parts.hold.on_rollout(entropy, 0.0)
+        assert (trainer.parts.shapers["kl"].kl_coef() > 0) is expected
 
 
 class Other(Shaper):

@@ -64,7 +64,7 @@ def test_the_target_falls_after_a_share_of_the_learning(train, schedule):
     for step, target in found.items():
         generated = step - step % max(int(trainer.args.steps_per_rollout), 1)
         assert (target == 3.0) == (learning(rates, generated) <= 0.6 + 1e-9), (step, target)
-    path = trainer.shaping.hold.regulator.path
+    path = trainer.parts.hold.regulator.path
     if schedule["lr_scheduler_type"] == "constant":
         assert path.release_start == 0.6
     last = trainer.state.max_steps - 1
@@ -93,7 +93,7 @@ def test_a_scheduler_of_unknown_rates_counts_the_run(train, make_trainer):
         SteerGRPOTrainer, model=trainer.model, trainer_arguments=schedulers, **HELD | SMALL | {"max_steps": 3}
     )
     trainer.train()
-    assert trainer.shaping.hold.regulator.path.release_start == 0.6
+    assert trainer.parts.hold.regulator.path.release_start == 0.6
 
 
 def test_the_first_line_names_level_and_steps(train, capsys):
@@ -111,8 +111,8 @@ def test_letting_go_now_is_a_resume_with_a_nearer_end(train, make_trainer, tmp_p
     assert targets(whole)[3] == targets(whole)[4] == 3.0
     resumed = make_trainer(SteerGRPOTrainer, **settings | {"max_steps": 5})
     resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-4"))
-    path = whole.shaping.hold.regulator.path
-    assert resumed.shaping.hold.regulator.path == path and "will be held" not in caplog.text
+    path = whole.parts.hold.regulator.path
+    assert resumed.parts.hold.regulator.path == path and "will be held" not in caplog.text
     assert targets(resumed)[4] == path.at(4 / 5) < 3.0
 
 
@@ -128,11 +128,11 @@ def test_a_run_resumed_in_the_released_part_goes_on_falling(train, make_trainer,
 def test_a_run_with_few_prompts_resumes_with_its_last_rollouts(train, make_trainer, tmp_path):
     settings = HELD | SMALL | {"max_steps": 5, "save_strategy": "steps", "save_steps": 3}
     whole = train(SteerGRPOTrainer, **settings)
-    state = whole.shaping.hold.state_dict()
+    state = whole.parts.hold.state_dict()
     assert len(state["recent"]) == 5
     resumed = make_trainer(SteerGRPOTrainer, **settings)
     resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-3"))
-    assert resumed.shaping.hold.state_dict() == state and same_parameters(whole, resumed)
+    assert resumed.parts.hold.state_dict() == state and same_parameters(whole, resumed)
 
 
 def test_a_checkpoint_whose_target_did_not_fall_keeps_it(train, make_trainer, tmp_path, caplog):
@@ -153,18 +153,18 @@ def test_a_checkpoint_whose_target_did_not_fall_keeps_it(train, make_trainer, tm
 def test_the_level_survives_a_resume_with_fewer_prompts(train, make_trainer, tmp_path):
     settings = SMALL | {"advantage_shaping": "repo_r", "hold_entropy": 1.5, "save_strategy": "steps", "save_steps": 5}
     large = {"per_device_train_batch_size": 32, "max_steps": 5}
-    before = train(SteerGRPOTrainer, **settings | large).shaping
+    before = train(SteerGRPOTrainer, **settings | large).parts
     resumed = make_trainer(SteerGRPOTrainer, **settings | {"per_device_train_batch_size": 4, "max_steps": 7})
     resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-5"))
-    assert resumed.shaping.hold.regulator.path == before.hold.regulator.path
+    assert resumed.parts.hold.regulator.path == before.hold.regulator.path
     entries = [entry for entry in resumed.state.log_history if entry["step"] > 5 and "hold_entropy/error" in entry]
-    assert len(entries) == 2 and resumed.shaping.start.value == before.start.value
+    assert len(entries) == 2 and resumed.parts.start.value == before.start.value
 
 
 @pytest.mark.parametrize("end", [{"max_steps": 3}, {"max_steps": 400, "max_generated_tokens": 20}])
 def test_a_run_that_ends_before_its_level_is_known_reports_it(train, caplog, end):
     trainer = train(SteerGRPOTrainer, hold_entropy=0.65, **SMALL | end)
-    assert trainer.shaping.hold.regulator is None
+    assert trainer.parts.hold.regulator is None
     assert caplog.text.count("hold_entropy=0.65 has no effect in this run") == 1
 
 
@@ -206,7 +206,7 @@ def test_a_let_go_run_raises_no_alarm_and_would_without_the_release(train, tmp_p
 def test_an_entropy_let_go_to_zero_raises_no_alarm(train):
     settings = HELD | SMALL | {"max_steps": 4, "hold_entropy_until": 0.0, "hold_entropy_final": 0.0}
     trainer = train(SteerGRPOTrainer, **settings)
-    hold = trainer.shaping.hold
+    hold = trainer.parts.hold
     hold.on_rollout(1.0, progress=1.0)
     metrics = hold.metrics()
     assert metrics["hold_entropy/target"] == metrics["hold_entropy/strength"] == 0

@@ -50,7 +50,7 @@ def test_rounding_moves_no_update(tmp_path, method):
 
 
 @pytest.mark.parametrize("level", [1e-6, 1e-2])
-def test_kl_cov_leaves_the_first_step_of_a_rollout(tmp_path, level):
+def test_kl_cov_changes_nothing_in_the_first_step_of_a_rollout(tmp_path, level):
     """No token has moved by then, also where two passes differ as much as in bfloat16."""
     mixin = type("Louder", (Noise,), {"level": level})
     settings = STEPS | {"max_steps": 1, "reward": has_one}

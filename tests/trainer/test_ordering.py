@@ -128,12 +128,12 @@ def test_padding_stays_if_the_check_fails(build, monkeypatch, tmp_path, caplog, 
     trainer.rollout_func = write_alike
     trainer.train()
     assert "nats per token" in caplog.text
-    assert not trainer.shaping.padding.is_skipped
+    assert not trainer.parts.padding.is_skipped
 
 
 def test_half_precision_passes_the_check(run, caplog):
     trainer = run(bf16=True, max_steps=1)
-    assert trainer.shaping.padding._is_checked and trainer.shaping.padding.is_skipped
+    assert trainer.parts.padding._is_checked and trainer.parts.padding.is_skipped
     assert "padding stays" not in caplog.text
 
 
@@ -154,7 +154,7 @@ def test_an_error_in_the_check_keeps_padding(run, monkeypatch, caplog):
 
     monkeypatch.setattr(decision, "run_packed", fail)
     trainer = run(max_steps=1)
-    assert "no such kernel" in caplog.text and not trainer.shaping.padding.is_skipped
+    assert "no such kernel" in caplog.text and not trainer.parts.padding.is_skipped
 
 
 @pytest.mark.parametrize("batch", [1, 4])
@@ -163,7 +163,7 @@ def test_prompt_tuning_keeps_padding(run, batch, caplog):
     tuning = PromptTuningConfig(num_virtual_tokens=4, task_type="CAUSAL_LM")
     sizes = {"per_device_train_batch_size": batch, "gradient_accumulation_steps": 4, "steps_per_generation": 4}
     trainer = run(max_steps=1, peft_config=tuning, **sizes)
-    assert "prompt learning" in caplog.text and not trainer.shaping.padding.is_skipped
+    assert "prompt learning" in caplog.text and not trainer.parts.padding.is_skipped
 
 
 def test_the_check_draws_no_random_number(run, monkeypatch):

@@ -33,7 +33,7 @@ def test_pass_after_pass_in_trls_order(shuffle):
 
 
 @pytest.mark.parametrize("count", [3, 4, 6, 12])
-def test_a_place_is_all_there_is_to_save(count):
+def test_the_position_restores_a_stream_of_prompts(count):
     stream, resumed = stream_of(), stream_of()
     for _ in range(5):
         resumed.load_state_dict(stream.state_dict())
@@ -42,7 +42,7 @@ def test_a_place_is_all_there_is_to_save(count):
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_another_sampler_is_read_without_its_repeats(shuffle):
+def test_repeats_of_a_sampler_are_skipped(shuffle):
     """Its prompts are those that TRL trains on."""
     trls, ours = sampler(shuffle=shuffle), FirstOfRepeats(sampler(shuffle=shuffle), Schedule(3, 2, 4))
     for _ in range(2):

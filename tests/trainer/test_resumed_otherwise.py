@@ -88,7 +88,7 @@ RELATIVE = {"advantage_shaping": "stare", "hold_entropy": 0.9}
     ],
     ids=str,
 )
-def test_what_a_checkpoint_lacks_is_reported(train, make_trainer, tmp_path, caplog, removed, settings, reported):
+def test_files_missing_in_a_checkpoint_are_named(train, make_trainer, tmp_path, caplog, removed, settings, reported):
     train(SteerGRPOTrainer, **SAVED | settings)
     folder = tmp_path / "run/checkpoint-2"
     for name in removed:
@@ -137,7 +137,7 @@ def test_the_middle_of_a_rollout_needs_the_same_accumulation(train, make_trainer
 
 
 def reports_of_hold(caplog):
-    return [record for record in caplog.records if record.name == "steer_trl.trainer.held_run"]
+    return [record for record in caplog.records if record.name == "steer_trl.trainer.hold_callback"]
 
 
 FALLING = {"hold_entropy": 4.0, "hold_entropy_unit": "nats"}

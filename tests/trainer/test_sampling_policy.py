@@ -102,7 +102,7 @@ def test_a_sound_run_raises_no_alarm(run, fields, seed):
     assert "sampled_as_scored" in trainer.state.log_history[0]
 
 
-def test_what_the_user_truncates_is_a_note(run, caplog):
+def test_truncation_that_the_user_has_set_raises_no_alarm(run, caplog):
     trainer, alarms = run(top_k=2)
     assert alarms == [] and "top_k=2" in caplog.text
     assert trainer.state.log_history[0]["sampled_as_scored"] < -0.1

@@ -31,7 +31,7 @@ class Keeping(SteerGRPOTrainer):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.kept, self.shape, self.shaping.step.shape = [], self.shaping.step.shape, self.keep
+        self.kept, self.shape, self.parts.step.shape = [], self.parts.step.shape, self.keep
 
     def keep(self, inputs, score):
         raw, parameters = inputs["advantages"], {n: p.detach().double() for n, p in self.model.named_parameters()}
@@ -217,7 +217,7 @@ def test_no_tensor_has_the_vocabulary_for_every_token(make_trainer, tokenizer):
     for form in ("paper", "exact"):
         trainer = make_trainer(SteerGRPOTrainer, model=model, **EXACT | {"steer_form": form})
         with Largest() as largest:
-            score = trainer.shaping.rollouts.score(rollout)
+            score = trainer.parts.rollouts.score(rollout)
         assert (score.sensitivities is not None) == (form == "exact")
         sizes.append(largest.numbers)
     assert sizes[0] == sizes[1] < vocabulary * tokens / 2

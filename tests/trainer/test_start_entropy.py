@@ -68,7 +68,7 @@ def test_a_state_that_cannot_be_is_refused():
         start().load_state_dict({"entropies": [0.5]})
 
 
-def test_the_start_is_logged_and_resumed(train, make_trainer, tmp_path):
+def test_the_start_entropy_is_logged_and_resumed(train, make_trainer, tmp_path):
     settings = OPEN_STARE | {"save_strategy": "steps", "save_steps": 2}
     whole = train(SteerGRPOTrainer, **settings)
     entries = [entry for entry in whole.state.log_history if START in entry]
@@ -80,14 +80,14 @@ def test_the_start_is_logged_and_resumed(train, make_trainer, tmp_path):
     assert state["entropies"] == pytest.approx(entropies[:2]) and state["is_late"] is False
     resumed = make_trainer(SteerGRPOTrainer, **settings)
     resumed.train(resume_from_checkpoint=str(checkpoint))
-    assert resumed.shaping.rollouts.start.value == whole.shaping.rollouts.start.value
+    assert resumed.parts.rollouts.start.value == whole.parts.rollouts.start.value
     (checkpoint / "shaping_state.json").unlink()  # as plain TRL's: the entropy of its middle is no start
     late = make_trainer(SteerGRPOTrainer, **settings)
     late.train(resume_from_checkpoint=str(checkpoint))
-    assert not [entry for entry in late.state.log_history[2:] if START in entry] and late.shaping.rollouts.start.value
+    assert not [entry for entry in late.state.log_history[2:] if START in entry] and late.parts.rollouts.start.value
 
 
-def test_the_held_level_is_relative_to_it(train):
+def test_the_held_level_is_relative_to_the_start_entropy(train):
     settings = {"advantage_shaping": "repo_r", "hold_entropy": 0.5, "max_steps": 5} | LARGE
     settings |= {"hold_entropy_until": 1.0}
     log = train(SteerGRPOTrainer, **settings).state.log_history

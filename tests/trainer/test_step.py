@@ -49,7 +49,7 @@ def test_a_bad_token_spares_its_sequences_ratio(make_trainer):
     old = torch.tensor([[-0.2, -0.4, -1.9, -3.0], [-1.0, -0.6, -2.0, -0.3]])
     inputs = {"completion_mask": torch.ones(2, 4, dtype=torch.long), "advantages": torch.tensor([1.0, -1.0])}
     inputs["old_per_token_logps"] = old
-    trainer.shaping.step.shape(inputs, Score(logps, torch.ones(2, 4)))
+    trainer.parts.step.shape(inputs, Score(logps, torch.ones(2, 4)))
     shaped = inputs["advantages"]
     assert shaped.isfinite().all() and shaped[0, 1] == 1
     assert (shaped[0, [0, 2, 3]] < 1).all()
@@ -81,8 +81,8 @@ def test_impossible_numbers_are_counted(make_trainer):
     entropies = torch.tensor([[highest + 1e-5, -1e-5, highest + 0.1, -0.1], [1.0, 1.0, 1.0, torch.nan]])
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])
     inputs = {"completion_mask": mask, "advantages": torch.tensor([1.0, -1.0])}
-    trainer.shaping.step.shape(inputs, Score(logps, entropies))
-    trainer.shaping.step.write()
+    trainer.parts.step.shape(inputs, Score(logps, entropies))
+    trainer.parts.step.write()
     assert trainer._metrics["eval"]["sanity/out_of_bounds"] == [pytest.approx(3 / 7)]
     assert trainer._metrics["eval"]["sanity/not_finite"] == [pytest.approx(2 / 7)]
 

@@ -78,7 +78,7 @@ def test_models_without_a_head_pass_train(train, monkeypatch, caplog):
         train(SteerGRPOTrainer, steer_form="exact", max_steps=1)
 
 
-def test_one_switch_turns_all_of_it_off(train):
+def test_one_switch_turns_all_diagnostics_off(train):
     found = keys(train(SteerGRPOTrainer, advantage_shaping="none", max_steps=1, diagnostics=False), 0)
     assert found - keys(train(GRPOTrainer, max_steps=1), 0) == {
         "generated_tokens",

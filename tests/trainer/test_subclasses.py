@@ -163,14 +163,14 @@ def test_the_entropy_that_holds_is_the_subclasss(tmp_path):
 
 
 class TestAdvantages:
-    def test_those_of_a_subclass_reach_methods_on_rollouts(self, tmp_path):
+    def test_advantages_of_a_subclass_reach_methods_on_rollouts(self, tmp_path):
         """f_grpo multiplies them; it has one factor for a group."""
         scaled = update_of(make(tmp_path, SteerGRPOTrainer, OwnAdvantages, reward=has_one, advantage_shaping="f_grpo"))
         plain = update_of(make(tmp_path, SteerGRPOTrainer, OwnAdvantages, reward=has_one, advantage_shaping="none"))
         of_trl = update_of(make(tmp_path, SteerGRPOTrainer, reward=has_one, advantage_shaping="f_grpo"))
         assert differ(scaled, plain) > 1e-3 and differ(scaled, of_trl) > 1e-3
 
-    def test_replacing_them_is_reported_once(self, tmp_path, caplog):
+    def test_replaced_advantages_are_reported_once(self, tmp_path, caplog):
         for mixin, count in ((OwnAdvantages, 1), (NEUTRAL["Idle"], 0)):
             for classes in ({"mixins": [mixin]}, {"under": [below(mixin)]}):
                 caplog.clear()
@@ -178,7 +178,7 @@ class TestAdvantages:
                 assert caplog.text.count("opo replaces the advantages that ") == count
 
     @pytest.mark.parametrize("hook", ["_prepare_inputs", "compute_loss"])
-    def test_changing_them_after_a_method_is_reported_once(self, tmp_path, caplog, hook):
+    def test_changes_of_advantages_after_a_method_are_reported_once(self, tmp_path, caplog, hook):
         def changed(self, *args, **kwargs):
             *first, inputs = args
             own = super(type(self), self)
@@ -198,7 +198,7 @@ class TestAdvantages:
         trainer.train()
         assert caplog.text.count(f"Changes.{hook} changes them") == 1
 
-    def test_they_may_have_a_value_for_each_token(self, tmp_path):
+    def test_advantages_may_have_a_value_for_each_token(self, tmp_path):
         class PerToken:
             def _generate_and_score_completions(self, inputs):
                 rollout = super()._generate_and_score_completions(inputs)
@@ -241,14 +241,14 @@ class TestRefusals:
 
     @pytest.mark.parametrize("method", ["steer", "repo_r"])
     @pytest.mark.parametrize("mixin", [ThrowsAway, Replaces, ReadsEarly, NoEntropies], ids=lambda one: one.__name__)
-    def test_of_losses(self, tmp_path, mixin, method):
+    def test_a_loss_without_the_weights_is_refused(self, tmp_path, mixin, method):
         trainer = make(tmp_path, SteerGRPOTrainer, mixin, advantage_shaping=method)
         with pytest.raises(CannotContinueError, match=rf"{mixin.__name__}\..*compute_entropy") as refused:
             trainer.train()
         assert "pip install" not in str(refused.value)
         assert trainer.state.global_step <= 1
 
-    def test_of_an_entropy_bonus_in_a_loss_without_one(self, tmp_path):
+    def test_an_entropy_bonus_that_a_loss_leaves_out_is_refused(self, tmp_path):
         trainer = make(tmp_path, SteerGRPOTrainer, CHANGING["OwnLoss"], advantage_shaping="entropy_bonus")
         with pytest.raises(CannotContinueError, match="entropy_bonus"):
             trainer.train()
@@ -273,11 +273,11 @@ class TestRefusals:
         ],
         ids=str,
     )
-    def test_of_rollouts(self, tmp_path, mixin, settings):
+    def test_a_rollout_made_past_the_methods_is_refused(self, tmp_path, mixin, settings):
         with pytest.raises(CannotContinueError, match=rf"{mixin.__name__}\._\w+ bypasses"):
             make(tmp_path, SteerGRPOTrainer, mixin, **settings).train()
 
-    def test_not_of_rollouts_that_only_the_loss_reads(self, tmp_path):
+    def test_an_own_rollout_is_accepted_if_only_the_loss_acts(self, tmp_path):
         plain = update_of(make(tmp_path, SteerGRPOTrainer, **ACTIVE["steer"]))
         for mixin in (self.OwnRollout, self.OwnInputs):
             assert torch.equal(plain, update_of(make(tmp_path, SteerGRPOTrainer, mixin, **ACTIVE["steer"])))
@@ -324,7 +324,7 @@ def test_a_class_below_gets_the_pass_that_trl_asks_for(tmp_path):
 
     trainer = make(tmp_path, SteerGRPOTrainer, under=[below(Watches)], skip_padding=True, steer_form="exact")
     trainer.train()
-    assert trainer.shaping.padding.is_packed and set(shapes) == {(True, 8), (True, 16)}
+    assert trainer.parts.padding.is_packed and set(shapes) == {(True, 8), (True, 16)}
 
 
 class TestArguments:

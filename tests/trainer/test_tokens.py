@@ -29,7 +29,7 @@ class Seeing(SteerGRPOTrainer):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.read, self.logits, self.shape, self.shaping.step.shape = {}, {}, self.shaping.step.shape, self.watch
+        self.read, self.logits, self.shape, self.parts.step.shape = {}, {}, self.parts.step.shape, self.watch
 
     def watch(self, inputs, score):
         raw = inputs["advantages"]
@@ -111,7 +111,7 @@ def of_a_tool(prompts, trainer):
     return given(["23"] * len(ids), trainer, ids, [[1, 1, 0, 0] + [1] * (len(row) - 4) for row in ids])
 
 
-def test_what_a_tool_wrote_and_what_never_ended(train):
+def test_tool_tokens_and_truncated_completions_are_marked(train):
     arguments = {"rollout_func": of_a_tool, "reward_funcs": count_reward}
     settings = {"log_tokens": 1, "max_steps": 1, "mask_truncated_completions": True}
     lines = looks(train(SteerGRPOTrainer, **settings, trainer_arguments=arguments))[1]

@@ -98,7 +98,7 @@ def test_a_loss_that_is_thrown_away_ends_the_first_step(make_trainer, tmp_path):
         (SteerGRPOTrainer, "repo_r", HELD),  # above its level, at strength 0
     ],
 )
-def test_what_is_shaped_or_rests_is_left_alone(train, trainer_class, method, settings):
+def test_a_shaped_loss_and_a_resting_method_are_accepted(train, trainer_class, method, settings):
     assert train(trainer_class, max_steps=2, advantage_shaping=method, **settings).state.global_step == 2
 
 
@@ -144,7 +144,7 @@ def test_plain_grpo_is_asked_for_nothing(train, monkeypatch):
     "read",
     [lambda inputs: inputs["advantages"], lambda inputs: inputs.get("advantages"), dict, lambda inputs: {**inputs}],
 )
-def test_whoever_gets_the_advantages_has_read_them(read):
+def test_every_way_to_read_the_advantages_is_noticed(read):
     inputs = WatchedInputs({"advantages": 1.0})
     read(inputs)
     assert not inputs.is_read

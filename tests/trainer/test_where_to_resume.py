@@ -42,9 +42,9 @@ class TestAFinishedRun:
         again = made(**length)
         assert again.train(resume_from_checkpoint=True).global_step == last
         assert contents(first.args.output_dir) == before
-        assert again.shaping.was_finished and same_parameters(first, again)  # a script may save the model, or evaluate
+        assert again.parts.was_finished and same_parameters(first, again)  # a script may save the model, or evaluate
 
-    def test_its_log_takes_an_evaluation_of_now(self, made, prompts):
+    def test_the_log_of_a_finished_run_takes_an_evaluation(self, made, prompts):
         made().train()
         again = made()
         again.train(resume_from_checkpoint="auto")
@@ -74,7 +74,7 @@ class TestAuto:
 
 
 class TestAnotherRun:
-    def test_its_checkpoint_needs_an_empty_folder(self, made, tmp_path):
+    def test_a_checkpoint_of_another_run_needs_an_empty_folder(self, made, tmp_path):
         made("a").train()
         checkpoint, b = str(tmp_path / "a/checkpoint-1"), made("b")
         b.train(resume_from_checkpoint=checkpoint)
@@ -88,7 +88,7 @@ class TestAnotherRun:
         with pytest.raises(ValueError, match=r"holds a run \(_logs\)"):  # a log alone is one
             made("c").train(resume_from_checkpoint=checkpoint)
 
-    def test_every_spelling_of_its_checkpoint_is_recognised(self, made, tmp_path, monkeypatch):
+    def test_every_spelling_of_an_own_checkpoint_is_recognised(self, made, tmp_path, monkeypatch):
         made("a").train()
         shutil.rmtree(tmp_path / "a/checkpoint-2")
         monkeypatch.chdir(tmp_path / "a")
@@ -138,4 +138,4 @@ def test_damaged_files_are_named_or_skipped(made, tmp_path, caplog, name, left):
         made(max_steps=4, **settings).train(resume_from_checkpoint=str(damaged.parent))
     again = made(max_steps=4, **settings)
     again.train(resume_from_checkpoint="auto")
-    assert "checkpoint-3 is skipped" in caplog.text and again.shaping.checkpoints.continued.endswith("checkpoint-2")
+    assert "checkpoint-3 is skipped" in caplog.text and again.parts.checkpoints.continued.endswith("checkpoint-2")

@@ -82,7 +82,7 @@ def test_entropy_is_held_and_every_group_teaches(ended):
     assert {entry.get("dynamic_sampling/uninformative") for entry in log} - {None} == {0}
 
 
-def test_its_death_leaves_a_whole_checkpoint(ended):
+def test_the_death_of_the_server_leaves_a_whole_checkpoint(ended):
     _, folder, errors = ended
     assert "ConnectionError" in errors and "127.0.0.1" in errors
     checkpoint = folder / "out/checkpoint-6"

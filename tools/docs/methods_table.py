@@ -65,7 +65,7 @@ def _with_ratios_of_completions(name: str, method: type[Shaper], args: SteerGRPO
     vars(args)["importance_sampling_level"] = "sequence"
     if need_complaints(name, method, args):
         return "error"
-    return "warning" if method.per_token else ""
+    return "warning" if method.distinguishes_tokens else ""
 
 
 def filled(page: str) -> str:

@@ -78,21 +78,21 @@ def find_shaper(name: Any, setting: str = "advantage_shaping") -> type[Shaper]:
     if name in SHAPERS:
         return SHAPERS[name]
     if not isinstance(name, str) or not ("." in name or ":" in name):
-        known = ", ".join(map(repr, (*SHAPERS, "none")))
+        names = ", ".join(map(repr, (*SHAPERS, "none")))
         raise InvalidValueError(
-            f"{setting}={name!r} is unknown.{did_you_mean(name, SHAPERS)} Use one of {known}, or the import "
+            f"{setting}={name!r} is unknown.{did_you_mean(name, SHAPERS)} Use one of {names}, or the import "
             "path of a subclass of steer_trl.shaping.Shaper."
         )
     try:
-        found = pkgutil.resolve_name(name)
+        method = pkgutil.resolve_name(name)
     except (Exception, SystemExit) as error:
         raise InvalidValueError(
             f"{setting}={name!r} cannot be imported: {why_not_imported(error)}. Put the file where Python "
             "finds it, for instance with PYTHONPATH=. before the command."
         ) from error
-    if not (isinstance(found, type) and issubclass(found, Shaper)):
+    if not (isinstance(method, type) and issubclass(method, Shaper)):
         raise InvalidValueError(f"{setting}={name!r} must be a subclass of steer_trl.shaping.Shaper.")
-    return found
+    return method
 
 
 def make_shapers(args: ShapingConfig) -> dict[str, Shaper]:

@@ -82,7 +82,7 @@ class ByCovariance(Shaper[Config]):
 class ClipCovOptions:
     """Options of `"clip_cov"`."""
 
-    fraction: Annotated[float, Setting("Share of tokens without gradient; 0 is GRPO.", "[0, 1]", off=0)] = 2e-4
+    fraction: Annotated[float, Setting("Share of tokens without gradient; 0 is GRPO.", "[0, 1]", neutral=0)] = 2e-4
     lower: Annotated[float, Setting("Only tokens with a covariance above this are drawn.", "(-inf, inf)")] = 1.0
     upper: Annotated[float, Setting("Only tokens with a covariance below this are drawn.", "(-inf, inf)")] = 5.0
 
@@ -131,9 +131,9 @@ class KlCovOptions:
     """Options of `"kl_cov"`."""
 
     fraction: Annotated[
-        float, Setting("Share of the tokens that are pulled back; 0.0002 for 32B models.", "[0, 1]", off=0)
+        float, Setting("Share of the tokens that are pulled back; 0.0002 for 32B models.", "[0, 1]", neutral=0)
     ] = 0.002
-    coef: Annotated[float, Setting("Weight of the penalty; 0 is GRPO without clipping.", "[0, inf)", off=0)] = 1.0
+    coef: Annotated[float, Setting("Weight of the penalty; 0 is GRPO without clipping.", "[0, inf)", neutral=0)] = 1.0
 
 
 class KlCov(ByCovariance[ShapingConfig]):

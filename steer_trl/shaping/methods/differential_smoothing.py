@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import CorrectnessOptions, Setting
+from steer_trl.options.base import CorrectnessSettings, Setting
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import deciding_rewards, is_right
@@ -39,15 +39,15 @@ class DifferentialSmoothingOptions:
     ] = 0.0
 
 
-class DifferentialSmoothing(Shaper[CorrectnessOptions]):
+class DifferentialSmoothing(Shaper[CorrectnessSettings]):
     """Advantages that favour unlikely correct answers."""
 
-    settings_class = CorrectnessOptions
+    settings_class = CorrectnessSettings
     options_class = DifferentialSmoothingOptions
     options: DifferentialSmoothingOptions
     paper = PAPERS["2511.19942"]
     reads = ("correctness", "logps")
-    per_token = False
+    distinguishes_tokens = False
 
     @property
     def active(self) -> bool:
@@ -59,7 +59,7 @@ class DifferentialSmoothing(Shaper[CorrectnessOptions]):
         assert rollout.logps is not None
         counts = rollout.responses.bool() & rollout.logps.isfinite()
         surprisal = -torch.where(counts, rollout.logps.float(), 0.0).sum(1)
-        right = is_right(rollout, self.args)
+        is_correct = is_right(rollout, self.args)
         gamma = self.options.gamma
-        bonus = torch.where(right, gamma, -self.options.gamma_incorrect) * surprisal
+        bonus = torch.where(is_correct, gamma, -self.options.gamma_incorrect) * surprisal
         return torch.where(deciding_rewards(rollout).isnan(), 0.0, bonus)

@@ -29,7 +29,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import CorrectnessOptions, Setting
+from steer_trl.options.base import CorrectnessSettings, Setting
 from steer_trl.options.methods import PassAtKSettings
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.shaping.base import PAPERS, Shaper
@@ -72,7 +72,7 @@ def pass_at_k_advantages(
     return (factor * (groups - rate)).nan_to_num(0.0).flatten()
 
 
-Config = TypeVar("Config", bound=CorrectnessOptions)
+Config = TypeVar("Config", bound=CorrectnessSettings)
 
 
 class ByDifficulty(Shaper[Config]):
@@ -82,7 +82,7 @@ class ByDifficulty(Shaper[Config]):
     """
 
     reads = ("rewards", "correctness")
-    per_token = False
+    distinguishes_tokens = False
 
     def find_correct(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return a tensor `[N]`: 1 for correct, 0 for incorrect and NaN for unscored completions."""
@@ -97,19 +97,19 @@ class ByDifficulty(Shaper[Config]):
         of_each = [rollout.rewards[correct == outcome].unique() for outcome in (0, 1)]
         if max(map(len, of_each)) > 1:
             values = torch.cat(of_each).unique()
-            seen = ", ".join(f"{value:g}" for value in values[:5].tolist()) + ", ..." * (len(values) > 5)
+            listed = ", ".join(f"{value:g}" for value in values[:5].tolist()) + ", ..." * (len(values) > 5)
             threshold = self.args.correct_threshold
             raise InvalidValueError(
-                f"{name!r} needs rewards of two values, one above correct_threshold={threshold:g}, and got {seen}: "
+                f"{name!r} needs rewards of two values, one above correct_threshold={threshold:g}, and got {listed}: "
                 "all else would be ignored. Give one reward function of two values, or use 'f_grpo'."
             )
         return correct
 
 
-class MaxRL(ByDifficulty[CorrectnessOptions]):
+class MaxRL(ByDifficulty[CorrectnessSettings]):
     """MaxRL, which replaces the advantages with (r - p) / p."""
 
-    settings_class = CorrectnessOptions
+    settings_class = CorrectnessSettings
     paper = PAPERS["2602.02710"]
     needs = OWN_OR_UNSCALED_ADVANTAGES
 
@@ -123,14 +123,14 @@ class FGrpoOptions:
     """Options of `"f_grpo"`."""
 
     gamma: Annotated[
-        float, Setting("gamma: how strongly mostly correct groups are weighted down.", "[0, inf)", off=0)
+        float, Setting("gamma: how strongly mostly correct groups are weighted down.", "[0, inf)", neutral=0)
     ] = 1.0
 
 
-class FGrpo(ByDifficulty[CorrectnessOptions]):
+class FGrpo(ByDifficulty[CorrectnessSettings]):
     """F-GRPO, which multiplies TRL's advantages by a factor that is smaller for easier groups."""
 
-    settings_class = CorrectnessOptions
+    settings_class = CorrectnessSettings
     options_class = FGrpoOptions
     options: FGrpoOptions
     paper = PAPERS["2602.06717"]

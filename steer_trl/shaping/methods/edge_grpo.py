@@ -22,7 +22,7 @@ class EdgeGrpo(Shaper[ShapingConfig]):
 
     paper = PAPERS["2507.21848"]
     reads = ("rewards", "entropies")
-    per_token = False
+    distinguishes_tokens = False
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return 1 / Hr, where Hr is the entropy of a completion relative to its group.

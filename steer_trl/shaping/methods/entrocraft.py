@@ -46,7 +46,7 @@ class Entrocraft(Shaper[ShapingConfig]):
     options: EntrocraftOptions
     paper = PAPERS["2604.26326"]
     reads = ("mean_entropy",)
-    per_token = False
+    distinguishes_tokens = False
 
     def __init__(self, args: ShapingConfig) -> None:
         super().__init__(args)
@@ -67,8 +67,8 @@ class Entrocraft(Shaper[ShapingConfig]):
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return G / |S| for the completions in S, and 0 for the others."""
         total = (rollout.advantages * rollout.responses).sum(1)
-        kept = (self.direction * total >= 0).float().view(-1, rollout.num_generations)
-        return (kept / kept.mean(1, keepdim=True).clamp(min=1 / rollout.num_generations)).flatten()
+        is_kept = (self.direction * total >= 0).float().view(-1, rollout.num_generations)
+        return (is_kept / is_kept.mean(1, keepdim=True).clamp(min=1 / rollout.num_generations)).flatten()
 
     def metrics(self) -> dict[str, float]:
         """Return the bounds of the band, in nats per token."""

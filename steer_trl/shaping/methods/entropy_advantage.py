@@ -27,7 +27,7 @@ KAPPA = 2.0
 class EntropyAdvantageOptions:
     """Options of `"entropy_advantage"`."""
 
-    alpha: Annotated[float, Setting("Bonus per nat of entropy; 0 is GRPO.", "[0, inf)", off=0)] = 0.4
+    alpha: Annotated[float, Setting("Bonus per nat of entropy; 0 is GRPO.", "[0, inf)", neutral=0)] = 0.4
 
 
 class EntropyAdvantage(Shaper[ShapingConfig]):

@@ -45,7 +45,7 @@ class EntropyBonus(Shaper[ShapingConfig]):
     options_class = EntropyBonusOptions
     options: EntropyBonusOptions
     paper = PAPERS["1602.01783"]
-    per_token = False
+    distinguishes_tokens = False
     control = Control(max_strength=0.2, gain=0.2, option="coef")
 
     def entropy_coef(self) -> float:

@@ -28,7 +28,7 @@ from steer_trl.shaping.order_statistics import Reduce
 class ForkTokensOptions:
     """Options of `"fork_tokens"`."""
 
-    fraction: Annotated[float, Setting("Share of the tokens trained on; 1 is GRPO.", "(0, 1]", off=1)] = 0.2
+    fraction: Annotated[float, Setting("Share of the tokens trained on; 1 is GRPO.", "(0, 1]", neutral=1)] = 0.2
 
 
 class ForkMeasure(NamedTuple):
@@ -68,8 +68,8 @@ class ForkTokens(Shaper[ShapingConfig]):
         S holds the trained tokens with the highest entropy. Masked tokens, and tokens without a finite entropy, have
         the weight 1.
         """
-        chosen = batch.entropies.float() >= measure.threshold - self.tolerance
-        weights = torch.where(chosen, measure.factor, 0.0)
+        is_fork = batch.entropies.float() >= measure.threshold - self.tolerance
+        weights = torch.where(is_fork, measure.factor, 0.0)
         return torch.where(self._valid(batch), weights, 1.0)
 
     @staticmethod

@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.options.base import CorrectnessOptions, Setting
+from steer_trl.options.base import CorrectnessSettings, Setting
 from steer_trl.options.needs import OWN_ADVANTAGES, SIGNS, UNCLIPPED
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
@@ -45,10 +45,10 @@ class GtpoOptions:
     entropy_weight: Annotated[float, Setting("a: weight of the entropy term beside the reward.", "[0, inf)")] = 0.1
 
 
-class ByEntropy(Shaper[CorrectnessOptions]):
+class ByEntropy(Shaper[CorrectnessSettings]):
     """The base class of GTPO and GRPO-S, which share their paper and settings."""
 
-    settings_class = CorrectnessOptions
+    settings_class = CorrectnessSettings
     options_class = GtpoOptions
     options: GtpoOptions
     paper = PAPERS["2508.04349"]
@@ -71,22 +71,22 @@ class Gtpo(ByEntropy):
 
         A token without a finite entropy is not counted, and gets the reward of a token with the mean entropy.
         """
-        known = rollout.entropies.isfinite()
-        entropies = torch.where(known, rollout.entropies.float(), 1.0)
-        right = is_right(rollout, self.args).unsqueeze(1)
-        alive = rollout.responses.bool() & known & ~deciding_rewards(rollout).isnan().unsqueeze(1)
+        is_finite = rollout.entropies.isfinite()
+        entropies = torch.where(is_finite, rollout.entropies.float(), 1.0)
+        is_correct = is_right(rollout, self.args).unsqueeze(1)
+        alive = rollout.responses.bool() & is_finite & ~deciding_rewards(rollout).isnan().unsqueeze(1)
         rewards = rollout.rewards.nan_to_num(0.0).unsqueeze(1)
         a = self.options.entropy_weight
         size = rollout.num_generations
-        uncertain = torch.where(known, divide_by_mean(entropies, alive & right, size, EPS), 1.0)
-        certain = torch.where(known, divide_by_mean(1 / (entropies + EPS), alive & ~right, size, EPS), 1.0)
-        return torch.where(right, rewards + a * uncertain, -1 - a * certain)
+        uncertain = torch.where(is_finite, divide_by_mean(entropies, alive & is_correct, size, EPS), 1.0)
+        certain = torch.where(is_finite, divide_by_mean(1 / (entropies + EPS), alive & ~is_correct, size, EPS), 1.0)
+        return torch.where(is_correct, rewards + a * uncertain, -1 - a * certain)
 
 
 class GrpoS(ByEntropy):
     """GRPO-S, which computes an advantage for each completion and clips the ratios of completions."""
 
-    per_token = False
+    distinguishes_tokens = False
     needs = OWN_ADVANTAGES
     surrogate = UNCLIPPED | {"loss_type": "grpo"}
 
@@ -95,12 +95,12 @@ class GrpoS(ByEntropy):
         entropy = rollout.mean_of_tokens(rollout.entropies)
         scored = ~entropy.isnan() & ~deciding_rewards(rollout).isnan()
         rewards = torch.where(scored, rollout.rewards, torch.nan)
-        right = is_right(rollout, self.args)
+        is_correct = is_right(rollout, self.args)
         a = self.options.entropy_weight
         size = rollout.num_generations
-        credit = rewards + a * divide_by_mean(entropy, right & scored, size, EPS)
-        blame = -1 - a * divide_by_mean(1 / (entropy + EPS), ~right & scored, size, EPS)
-        shaped = torch.where(right, credit, blame)
+        credit = rewards + a * divide_by_mean(entropy, is_correct & scored, size, EPS)
+        blame = -1 - a * divide_by_mean(1 / (entropy + EPS), ~is_correct & scored, size, EPS)
+        shaped = torch.where(is_correct, credit, blame)
         return standardize(torch.where(scored, shaped, torch.nan), size, eps=1e-6)
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:

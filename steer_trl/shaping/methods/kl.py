@@ -46,7 +46,7 @@ class Kl(Shaper[ShapingConfig]):
     options_class = KlOptions
     options: KlOptions
     paper = PAPERS["1909.08593"]
-    per_token = False
+    distinguishes_tokens = False
     control = Control(max_strength=1.0, option="coef")
 
     def kl_coef(self) -> float:

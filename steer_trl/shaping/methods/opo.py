@@ -15,21 +15,21 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
-from steer_trl.options.run import SamplingOptions
+from steer_trl.options.run import SamplingSettings
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 
 
-class Opo(Shaper[SamplingOptions]):
+class Opo(Shaper[SamplingSettings]):
     """OPO, which replaces the advantages with the reward minus a length-weighted baseline."""
 
     paper = PAPERS["2505.23585"]
     reads = ("rewards",)
-    per_token = False
+    distinguishes_tokens = False
     needs = OWN_OR_UNSCALED_ADVANTAGES
 
     @classmethod
-    def remarks(cls, args: SamplingOptions) -> list[str]:
+    def remarks(cls, args: SamplingSettings) -> list[str]:
         """Return warnings about settings that make some updates off-policy."""
         remarks = []
         steps = args.steps_per_rollout

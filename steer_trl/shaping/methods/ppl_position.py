@@ -34,7 +34,7 @@ class PplOptions:
         Setting(
             "Share of an advantage that one standard deviation of ln PPL takes away; 0 is GRPO.",
             f"[0, {1 / LARGEST_SCORE})",
-            off=0,
+            neutral=0,
         ),
     ] = 0.01
 
@@ -46,7 +46,7 @@ class Ppl(Shaper[ShapingConfig]):
     options: PplOptions
     paper = PAPERS["2508.02260"]
     reads = ("rewards", "logps")
-    per_token = False
+    distinguishes_tokens = False
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the factor 1 - alpha w, where w is the standardised log-perplexity."""
@@ -59,7 +59,7 @@ class Ppl(Shaper[ShapingConfig]):
 class PositionOptions:
     """Options of `"position"`."""
 
-    gamma: Annotated[float, Setting("Size of the bonus; 0 is GRPO.", "[0, inf)", off=0)] = 0.1
+    gamma: Annotated[float, Setting("Size of the bonus; 0 is GRPO.", "[0, inf)", neutral=0)] = 0.1
 
 
 class Position(Shaper[ShapingConfig]):

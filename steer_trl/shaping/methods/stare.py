@@ -121,8 +121,8 @@ def stare_weights(
     }
     weights = torch.ones_like(surprisal)
     for operation in stare_operations(variant):
-        chosen, weight = sets[operation]
-        weights = torch.where(chosen, weight, weights)
+        tokens, weight = sets[operation]
+        weights = torch.where(tokens, weight, weights)
     return weights
 
 

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import CorrectnessOptions, Setting
+from steer_trl.options.base import CorrectnessSettings, Setting
 from steer_trl.options.needs import OWN_ADVANTAGES
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
@@ -29,19 +29,19 @@ class UnlikelihoodOptions:
     """Options of `"unlikelihood"`."""
 
     beta: Annotated[
-        float, Setting("About what share the likeliest correct answer loses; 0 is GRPO.", "[0, 1]", off=0)
+        float, Setting("About what share the likeliest correct answer loses; 0 is GRPO.", "[0, 1]", neutral=0)
     ] = 0.25
 
 
-class Unlikelihood(Shaper[CorrectnessOptions]):
+class Unlikelihood(Shaper[CorrectnessSettings]):
     """Advantages computed from rewards that favour unlikely correct answers."""
 
-    settings_class = CorrectnessOptions
+    settings_class = CorrectnessSettings
     options_class = UnlikelihoodOptions
     options: UnlikelihoodOptions
     paper = PAPERS["2506.02355"]
     reads = ("rewards", "correctness", "logps")
-    per_token = False
+    distinguishes_tokens = False
     needs = OWN_ADVANTAGES
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:

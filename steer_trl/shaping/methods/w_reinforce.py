@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import CorrectnessOptions, Setting
+from steer_trl.options.base import CorrectnessSettings, Setting
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.options.trl import TOKEN_MEAN_LOSSES
 from steer_trl.shaping.base import PAPERS, Shaper
@@ -33,14 +33,14 @@ class WReinforceOptions:
     positive: Annotated[float, Setting("lambda: weight of correct answers; incorrect ones have 1.", "[0, inf)")] = 0.1
 
 
-class WReinforce(Shaper[CorrectnessOptions]):
+class WReinforce(Shaper[CorrectnessSettings]):
     """Weighted REINFORCE."""
 
-    settings_class = CorrectnessOptions
+    settings_class = CorrectnessSettings
     options_class: ClassVar[type] = WReinforceOptions
     paper = PAPERS["2506.01347"]
     reads: tuple[str, ...] = ("correctness",)
-    per_token = False
+    distinguishes_tokens = False
     needs = OWN_OR_UNSCALED_ADVANTAGES
     keeps: ClassVar[tuple[bool, ...]] = (True, False)
 
@@ -52,14 +52,14 @@ class WReinforce(Shaper[CorrectnessOptions]):
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the advantage of each completion; 0 if it is dropped or its reward is missing."""
         scored = ~deciding_rewards(rollout).isnan()
-        right = is_right(rollout, self.args)
-        kept = scored & torch.stack([right == outcome for outcome in self.keeps]).any(0)
+        is_correct = is_right(rollout, self.args)
+        is_kept = scored & torch.stack([is_correct == outcome for outcome in self.keeps]).any(0)
         trained = rollout.mask.float().sum(1)
         counts = trained if self.args.loss_type in TOKEN_MEAN_LOSSES else torch.ones_like(trained)
-        weights = torch.where(right, self.positive, -1.0)
+        weights = torch.where(is_correct, self.positive, -1.0)
         if len(self.keeps) == 1:
-            weights = weights * (counts.sum() / (counts * kept).sum().clamp(min=1))
-        return torch.where(kept, weights, 0.0)
+            weights = weights * (counts.sum() / (counts * is_kept).sum().clamp(min=1))
+        return torch.where(is_kept, weights, 0.0)
 
 
 class Psr(WReinforce):

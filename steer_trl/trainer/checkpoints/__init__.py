@@ -1,1 +1,1 @@
-"""Checkpoints: what they hold beside TRL's files, and how a run goes on from them."""
+"""Checkpoints: the files that they have beside TRL's, and how a run resumes from them."""

@@ -87,15 +87,15 @@ class Checkpoints(TrainerCallback):
     def save(self, folder: Path) -> None:
         """Write the current state to `folder`. All ranks must call this method."""
         trainer = self._trainer
-        done = micro_batches_done(trainer)
+        micro_batches = micro_batches_done(trainer)
         folder.mkdir(parents=True, exist_ok=True)
         states = {name: state for name, part in self._parts.items() if (state := part.state_dict())}
         if trainer.args.should_save:
-            progress = {"micro_batches": done, "per_rollout": steps_per_rollout(trainer)}
-            known = {PROGRESS: progress, SETTINGS: _find_geometry(trainer), MADE_WITH: describe(trainer)}
-            text = json.dumps(known | states, indent=2)
+            progress = {"micro_batches": micro_batches, "per_rollout": steps_per_rollout(trainer)}
+            facts = {PROGRESS: progress, SETTINGS: _find_geometry(trainer), MADE_WITH: describe(trainer)}
+            text = json.dumps(facts | states, indent=2)
             write_text_whole(folder / STATE_FILE, text)
-        if done % steps_per_rollout(trainer):
+        if micro_batches % steps_per_rollout(trainer):
             rollout = micro_batches_of_rollout(trainer)
             write_whole(folder / _rollout_name(trainer), lambda path: torch.save(rollout, path))
         if self._resampling is not None:
@@ -161,9 +161,9 @@ class Checkpoints(TrainerCallback):
                 # A checkpoint of an earlier version has only some of these settings.
                 names = [name for name in GEOMETRY if not isinstance(settings, dict) or name in settings]
                 geometry = {name: read_from_state(settings, name, *WHOLE) for name in names}
-                done = read_from_state(state[PROGRESS], "micro_batches", *WHOLE)
+                micro_batches = read_from_state(state[PROGRESS], "micro_batches", *WHOLE)
                 per_rollout = read_from_state(state[PROGRESS], "per_rollout", *WHOLE)
-            _load_rollout(self._trainer, folder, geometry, done, max(per_rollout, 1))
+            _load_rollout(self._trainer, folder, geometry, micro_batches, max(per_rollout, 1))
 
     def _report_missing(self, folder: Path, state: Mapping[str, Any]) -> None:
         """Warn of everything that the checkpoint lacks and that starts anew."""

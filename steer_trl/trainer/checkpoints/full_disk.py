@@ -51,14 +51,14 @@ def _says_full(error: BaseException | None) -> bool:
 
 def _explain(folder: Path, free: int) -> str:
     checkpoints = find_checkpoints(folder)
-    whole = [path.name for path in checkpoints if is_complete(path)]
-    torn = [path.name for path in checkpoints if path.name not in whole]
+    complete = [path.name for path in checkpoints if is_complete(path)]
+    incomplete = [path.name for path in checkpoints if path.name not in complete]
     text = f"The disk of output_dir={str(folder)!r} is full: {free / LITTLE:.0f} MiB are free. "
-    if torn:
-        text += f"Not complete, and safe to remove: {', '.join(torn)}. "
-    if not whole:
+    if incomplete:
+        text += f"Not complete, and safe to remove: {', '.join(incomplete)}. "
+    if not complete:
         return f"{text}No checkpoint is complete. Make room, and start the run again."
     return (
-        f"{text}Complete: {', '.join(whole)}. Make room, and continue with resume_from_checkpoint='auto'. "
+        f"{text}Complete: {', '.join(complete)}. Make room, and continue with resume_from_checkpoint='auto'. "
         "save_total_limit keeps only the last checkpoints."
     )

@@ -1,4 +1,4 @@
-"""What a run was made with, so that a resumed run can report what has changed."""
+"""The settings, data and rewards that a run was made with, so that a resumed run can report changes."""
 
 import hashlib
 import json

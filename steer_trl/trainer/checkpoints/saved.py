@@ -83,15 +83,15 @@ def _is_json(path: Path) -> bool:
 
 
 @contextmanager
-def name_file(path: Path, what: str) -> Iterator[None]:
-    """Name the file in errors inside the `with` block, which restores `what` from it."""
+def name_file(path: Path, content: str) -> Iterator[None]:
+    """Name the file in errors inside the `with` block, which restores `content` from it."""
     try:
         yield
     # A value of a wrong type may cause any error.
     except Exception as error:
         reason = str(error) if isinstance(error, InvalidValueError) else f"{type(error).__name__}: {error}"
         raise InvalidValueError(
-            f"{path}: {what} cannot be restored: {reason}. Resume from an earlier checkpoint, or repair the file."
+            f"{path}: {content} cannot be restored: {reason}. Resume from an earlier checkpoint, or repair the file."
         ) from error
 
 

@@ -19,20 +19,20 @@ logger = logging.getLogger(__name__)
 AUTO = "auto"
 
 
-def starting_point(given: str | bool | None, output_dir: str) -> str | None:
+def starting_point(choice: str | bool | None, output_dir: str) -> str | None:
     """Return the checkpoint from which a training run resumes; `None` if it begins at step 0. Collective.
 
-    `given` is the folder of a checkpoint, or `True` for the last complete checkpoint in `output_dir`. `"auto"` means
-    the same as `True`, except that the run begins at step 0 if there is no checkpoint. Raises `ValueError` if `given`
+    `choice` is the folder of a checkpoint, or `True` for the last complete checkpoint in `output_dir`. `"auto"` means
+    the same as `True`, except that the run begins at step 0 if there is no checkpoint. Raises `ValueError` if `choice`
     is `True` and there is no checkpoint, or if `output_dir` holds a run to which the given checkpoint does not belong.
     Raises `CannotContinueError` if a file of the given checkpoint is damaged.
     """
-    if given is True or given == AUTO:
+    if choice is True or choice == AUTO:
         checkpoint = last_complete_checkpoint(output_dir)
     else:
-        checkpoint = str(given) if given else None
+        checkpoint = str(choice) if choice else None
         check_files(checkpoint)
-    if checkpoint is None and given is True:
+    if checkpoint is None and choice is True:
         raise InvalidValueError(
             f"resume_from_checkpoint=True needs a complete checkpoint in output_dir={output_dir!r}, which has none. "
             "Leave it unset to begin at step 0, or set it to 'auto', which resumes only where there is one."
@@ -40,10 +40,10 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
     if checkpoint is not None and _is_in(Path(checkpoint), Path(output_dir)):
         return checkpoint
     (files,) = broadcast_object_list([find_run_files(Path(output_dir))])
-    found = ", ".join(path.name for path in files[:3])
+    file_names = ", ".join(path.name for path in files[:3])
     if files and checkpoint is not None:
         raise InvalidValueError(
-            f"output_dir={output_dir!r} holds a run ({found}), and resume_from_checkpoint={checkpoint!r} is of "
+            f"output_dir={output_dir!r} holds a run ({file_names}), and resume_from_checkpoint={checkpoint!r} is of "
             "another: its checkpoints and its log would be written over. Give an output_dir that holds no run, or "
             f"that of the checkpoint, {str(Path(checkpoint).parent)!r}; or set resume_from_checkpoint to true to "
             "continue the run in output_dir."
@@ -53,7 +53,7 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
             "output_dir=%r holds a run (%s), and this one begins at step 0: it writes over checkpoints of the same "
             "steps and leaves the others, which a later resume would take for its own. To continue that run, call "
             "train(resume_from_checkpoint=True); otherwise give another output_dir.",
-            *(output_dir, found),
+            *(output_dir, file_names),
         )
     return checkpoint
 
@@ -89,14 +89,14 @@ def last_complete_checkpoint(output_dir: str) -> str | None:
 
     Warn about later incomplete checkpoints. Collective.
     """
-    last = None
+    folder = None
     for checkpoint in find_checkpoints(Path(output_dir)):
         if is_complete(checkpoint):
-            last = str(checkpoint)
+            folder = str(checkpoint)
             break
         logger.warning("%s is skipped: it was not written to its end.", checkpoint)
-    (last,) = broadcast_object_list([last])
-    return last
+    (folder,) = broadcast_object_list([folder])
+    return folder
 
 
 def is_complete(checkpoint: Path) -> bool:

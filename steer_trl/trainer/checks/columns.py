@@ -7,6 +7,7 @@ the run would end in a `TypeError` after its first rollout, or, for an `eval_dat
 
 import inspect
 from collections.abc import Mapping
+from inspect import Parameter
 from typing import Any
 
 from datasets import Dataset, IterableDataset
@@ -79,10 +80,11 @@ def compare_arguments(function: Any, passed: set[str]) -> tuple[list[str], list[
     except (TypeError, ValueError):
         # Some functions that are written in C have no signature.
         return [], []
-    named = {one.name: one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
-    required = [name for name, one in named.items() if one.default is one.empty and name not in passed]
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
-    return required, [] if takes_any else sorted(passed - named.keys())
+    by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    accepted = {parameter.name: parameter.default for parameter in parameters if parameter.kind in by_name}
+    required = [name for name, default in accepted.items() if default is Parameter.empty and name not in passed]
+    takes_any = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
+    return required, [] if takes_any else sorted(passed - accepted.keys())
 
 
 def list_datasets(train_dataset: Any, eval_dataset: Any) -> dict[str, Any]:

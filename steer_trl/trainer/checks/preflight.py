@@ -80,7 +80,7 @@ def check_trainer_arguments(
     refuse(complaints, "SteerGRPOTrainer")
 
 
-def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset: Any, **others: Any) -> None:
+def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset: Any, **other_arguments: Any) -> None:
     """Raise if `benchmarks` has the wrong type or cannot be combined with the trainer's other arguments."""
     if benchmarks is None:
         return
@@ -89,7 +89,7 @@ def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset
         refuse([f"{complaint}(load_benchmarks(['math500'])), both of steer_trl.evaluation."], "SteerGRPOTrainer")
     complaints = [
         f"benchmarks cannot be combined with {name}. Evaluate saved checkpoints with steer-trl eval."
-        for name, value in others.items()
+        for name, value in other_arguments.items()
         if value
     ]
     if args is not None:
@@ -179,11 +179,11 @@ def _gold_complaints(dataset: Any, rewards: list[Any]) -> list[str]:
     if math_reward is None or not isinstance(dataset, Dataset) or "solution" not in dataset.column_names:
         return []
     # Rows of other tasks may have no gold answer.
-    bad = math_reward.unreadable(gold for gold in dataset["solution"] if gold is not None)
-    if not bad:
+    reasons = math_reward.unreadable(gold for gold in dataset["solution"] if gold is not None)
+    if not reasons:
         return []
-    examples = [f"{gold!r}: {reason}" for gold, reason in bad.items()]
+    examples = [f"{gold!r}: {reason}" for gold, reason in reasons.items()]
     return [
-        f"train_dataset: {len(bad)} of its solutions cannot be scored ({', '.join(sorted(examples)[:3])}). "
+        f"train_dataset: {len(reasons)} of its solutions cannot be scored ({', '.join(sorted(examples)[:3])}). "
         "Remove their rows; load_math_dataset does."
     ]

@@ -100,8 +100,8 @@ class SampledAsScored:
         multiple = trainer.pad_to_multiple_of
         tensors = [torch.tensor(row, dtype=torch.long, device=device) for row in rows]
         ids = pad(tensors, padding_value=value, padding_side=side, pad_to_multiple_of=multiple)
-        ones = [torch.ones_like(row) for row in tensors]
-        return ids, pad(ones, padding_value=0, padding_side=side, pad_to_multiple_of=multiple)
+        masks = [torch.ones_like(row) for row in tensors]
+        return ids, pad(masks, padding_value=0, padding_side=side, pad_to_multiple_of=multiple)
 
     def _log(self, sums: Tensor, is_first: bool) -> None:
         trainer = self._trainer

@@ -5,8 +5,8 @@ this package overrides. A subclass could bypass a method of ours, or throw its r
 GRPO, and nobody would notice. So the first loss is given inputs that record whether their advantages are read, and the
 first step must have used the loss's gradient. Later losses get a plain dictionary.
 
-What methods have done to a rollout is stored beside its advantages if a subclass could change these before the loss.
-A difference is reported once.
+If a subclass could change the advantages of a rollout before the loss, a copy of them is stored after the methods have
+acted. A difference is reported once.
 """
 
 import logging
@@ -84,11 +84,11 @@ class Tripwire(TrainerCallback):
         """The overridden method that handles micro-batches before the loss; `None` if there is none."""
         return class_of_override(self._trainer, *BEFORE_THE_LOSS)
 
-    def refuse_rollout(self, what: str) -> NoReturn:
+    def refuse_rollout(self, reason: str) -> NoReturn:
         """Raise because a rollout was made without this package."""
         name = class_of_override(self._trainer, ROLLOUT, "_prepare_inputs", "training_step", "_calculate_rewards")
         raise CannotContinueError(
-            f"{name or 'A patch'} bypasses what this trainer does to rollouts: {what}. Call super's {ROLLOUT} with "
+            f"{name or 'A patch'} bypasses what this trainer does to rollouts: {reason}. Call super's {ROLLOUT} with "
             "the rows that TRL gives, and return a rollout of the same completions."
         )
 
@@ -153,11 +153,11 @@ class Tripwire(TrainerCallback):
         if SHAPED not in inputs or not is_first or self._has_compared:
             return
         count = len(inputs["completion_ids"])
-        left = inputs[SHAPED].view(len(inputs[SHAPED]), -1)
-        now = inputs["advantages"].view(len(inputs["advantages"]), -1)
+        stored = inputs[SHAPED].view(len(inputs[SHAPED]), -1)
+        current = inputs["advantages"].view(len(inputs["advantages"]), -1)
         # A subclass may leave rows out, also of this column or not.
-        is_comparable = len(left) == len(now) == count
-        differs = is_comparable and bool(((left != now) & loss_mask(inputs).bool()).any())
+        is_comparable = len(stored) == len(current) == count
+        differs = is_comparable and bool(((stored != current) & loss_mask(inputs).bool()).any())
         accelerator = self._trainer.accelerator
         if accelerator.reduce(torch.tensor(float(differs), device=accelerator.device)).item():
             self._has_compared = True
@@ -168,18 +168,18 @@ class Tripwire(TrainerCallback):
                     *(", ".join(self._shapers), self._handlers, ROLLOUT),
                 )
 
-    def _refuse(self, what: str, *hooks: str) -> NoReturn:
+    def _refuse(self, reason: str, *hooks: str) -> NoReturn:
         name = class_of_override(self._trainer, *(hooks or BEFORE_THE_LOSS), *BEFORE_THE_LOSS, FORWARD)
         if name is not None:
             raise CannotContinueError(
-                f"The token weights do not reach the loss of {name}: {what}. This would have been a run of plain "
+                f"The token weights do not reach the loss of {name}: {reason}. This would have been a run of plain "
                 f"GRPO. {RULES}"
             )
         versions = ", ".join(f"{name} {version}" for name, version in find_versions(("trl", "unsloth")).items())
         raise CannotContinueError(
-            f"The token weights do not reach TRL's loss: {what}. This would have been a run of plain GRPO. Installed: "
-            f"{versions}. Use a TRL that steer_trl was tested with, {INSTALL}, and nothing that patches GRPOTrainer "
-            "(Unsloth does). AlarmsCallback works with a patched trainer, too."
+            f"The token weights do not reach TRL's loss: {reason}. This would have been a run of plain GRPO. "
+            f"Installed: {versions}. Use a TRL that steer_trl was tested with, {INSTALL}, and nothing that patches "
+            "GRPOTrainer (Unsloth does). AlarmsCallback works with a patched trainer, too."
         )
 
 

@@ -82,7 +82,7 @@ def _sample(model: nn.Module) -> Tensor:
     for parameter in model.parameters():
         if parameter.requires_grad:
             # DeepSpeed's ZeRO-3 keeps a rank's shard in `ds_tensor`, and FSDP2 keeps it in a DTensor.
-            own = getattr(parameter, "ds_tensor", parameter).detach()
-            own = own.to_local() if hasattr(own, "to_local") else own
-            parts.append(own.flatten()[:: max(own.numel() // SAMPLED, 1)].float())
+            shard = getattr(parameter, "ds_tensor", parameter).detach()
+            shard = shard.to_local() if hasattr(shard, "to_local") else shard
+            parts.append(shard.flatten()[:: max(shard.numel() // SAMPLED, 1)].float())
     return torch.cat(parts)

@@ -1,7 +1,7 @@
-"""A dry run: what a run would be, known after one rollout and one gradient, before anything is updated.
+"""A dry run: one rollout and its gradient show what the run would be, before anything is updated.
 
 twin.py       a twin of the trainer runs the real training up to its first update
-reading.py    completions, rewards, speeds and TRL's log of that step
+twin_reading.py    completions, rewards, speeds and TRL's log of that step
 shares.py     how much of the gradient each method leaves
 rules.py      the rules of the alarms and some more, which give each row its mark
 table.py      the result, and its table
@@ -17,11 +17,11 @@ __all__ = ["DryRun", "Row", "dry_run"]
 
 
 def dry_run(trainer: Any, *, trains_later: bool = True) -> DryRun:
-    """Generate one rollout, compute its gradient, print a table of what the run would be, and return it.
+    """Generate one rollout, compute its gradient, print a table that describes the run, and return it.
 
     `trainer` is a [`~trl.GRPOTrainer`] or a [`~steer_trl.SteerGRPOTrainer`] before its training. Nothing is updated or
     written, and `train` afterwards trains bit for bit as without the dry run. Callbacks of the user are not called.
-    What a reward function keeps in itself, or a server of vLLM, is not put back. On several processes, all must call
+    The state of a reward function, or of a vLLM server, is not restored. On several processes, all must call
     this function, and the main process prints.
 
     Args:

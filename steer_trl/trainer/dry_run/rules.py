@@ -1,4 +1,4 @@
-"""The rules of a dry run: those of the alarms (`monitoring/watch.py`), and some about what no log entry has.
+"""The rules of a dry run: those of the alarms (`monitoring/watch.py`), and some about numbers that no log entry has.
 
 An alarm waits until its rule has held for several steps. Here, one rollout decides: the mark is *bad* beyond the
 threshold at which the alarm fires, and *look* between that and the one at which it clears.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from steer_trl.monitoring import key_names
 from steer_trl.monitoring.rules import Numbers, Rule, find_holding, read_key
 from steer_trl.monitoring.watch import RULES
-from steer_trl.trainer.dry_run.names import (
+from steer_trl.trainer.dry_run.number_names import (
     EMPTY,
     HOLD_ROLLOUTS,
     LEARNING,
@@ -161,8 +161,8 @@ BY_NAME: Mapping[str, Rule] = {rule.name: rule for rule in (*RULES, *DRY_RULES)}
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The verdict of a rule: the `mark`, the rule's name and title, and its text, which is empty unless it is bad."""
+class Finding:
+    """The `mark` that a rule gives, the rule's name and title, and its text, which is empty unless the mark is bad."""
 
     mark: str
     rule: str = ""
@@ -170,27 +170,27 @@ class Verdict:
     text: str = ""
 
 
-def judge_row(row: str, numbers: Numbers, unjudged: Collection[str] = ()) -> list[Verdict]:
-    """Return the verdicts of the rules of a `row` that are not *ok*, the bad ones first.
+def check_row(row: str, numbers: Numbers, unjudged: Collection[str] = ()) -> list[Finding]:
+    """Return the findings of the rules of a `row` that are not *ok*, the bad ones first.
 
     Rules whose names are `unjudged` are left out, and so are those that another rule explains.
     """
     holding = find_holding(BY_NAME.values(), numbers)
     rules = [BY_NAME[name] for name in ROWS.get(row, ()) if name not in unjudged]
-    verdicts = [judge(rule, numbers) for rule in rules if not rule.is_explained(holding)]
-    return [verdict for mark in (BAD, LOOK) for verdict in verdicts if verdict.mark == mark]
+    findings = [check_rule(rule, numbers) for rule in rules if not rule.is_explained(holding)]
+    return [finding for mark in (BAD, LOOK) for finding in findings if finding.mark == mark]
 
 
-def judge(rule: Rule, numbers: Numbers) -> Verdict:
-    """Return the verdict of a `rule`. A number that is unknown is not judged."""
+def check_rule(rule: Rule, numbers: Numbers) -> Finding:
+    """Return the finding of a `rule`. A number that is unknown is not judged."""
     reading = rule.try_to_read(numbers)
     if reading is None:
-        return Verdict(OK)
+        return Finding(OK)
     value = reading["value"]
     if math.isnan(value) or rule.has_recovered(value):
-        return Verdict(OK)
+        return Finding(OK)
     if not rule.holds(value):
-        return Verdict(LOOK, rule.name, rule.title)
+        return Finding(LOOK, rule.name, rule.title)
     texts = OF_FIRST_ROLLOUT | (WITH_RESAMPLING if key_names.ATTEMPTS in numbers else {})
     text = texts.get(rule.name, rule.text).format(**reading, **rule.find_words(numbers))
-    return Verdict(BAD, rule.name, rule.title, text[0].upper() + text[1:])
+    return Finding(BAD, rule.name, rule.title, text[0].upper() + text[1:])

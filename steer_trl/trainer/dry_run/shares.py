@@ -1,4 +1,4 @@
-"""How much of the gradient each method leaves, against none.
+"""The share of the gradient that each method leaves, compared with no method.
 
 In the first step, the policy has not moved since the rollout: the ratio is 1 and nothing is clipped. So the gradient
 of the loss with respect to the log-probability of a token is its advantage times a constant, and
@@ -39,16 +39,16 @@ class Shares:
     def _measure(self, name: str, hook: str, act: Callable[..., Tensor | None]) -> Callable[..., Tensor | None]:
         combine = (COMBINE | COMBINE_IN_LOSS)[hook]
 
-        def measured(batch: Any, *others: Any) -> Tensor | None:
-            found = act(batch, *others)
+        def measured(batch: Any, *args: Any) -> Tensor | None:
+            result = act(batch, *args)
             before = batch.advantages
             after = before
-            if found is not None:
-                after = combine(before, found.unsqueeze(1) if found.dim() == 1 else found)
+            if result is not None:
+                after = combine(before, result.unsqueeze(1) if result.dim() == 1 else result)
             mask = batch.mask.bool()
             sizes = [advantages.expand_as(mask)[mask].double().abs().sum() for advantages in (before, after)]
             self._sums[name, hook] += torch.stack(sizes).cpu()
-            return found
+            return result
 
         return measured
 

@@ -1,4 +1,4 @@
-"""The table of a dry run: what the first rollout is, a mark for each row, and remedies."""
+"""The table of a dry run: the numbers of the first rollout, a mark for each row, and remedies."""
 
 import math
 import textwrap
@@ -14,9 +14,9 @@ from tqdm import tqdm
 from steer_trl.monitoring import key_names
 from steer_trl.shaping import Shaper
 from steer_trl.shaping.base import BATCH_HOOKS, ROLLOUT_HOOKS
-from steer_trl.trainer.dry_run.names import EMPTY, LEARNING, LEFT, TEMPLATE, UNFINISHED
-from steer_trl.trainer.dry_run.reading import Reading
-from steer_trl.trainer.dry_run.rules import BAD, FOLLOWS, OK, judge_row
+from steer_trl.trainer.dry_run.number_names import EMPTY, LEARNING, LEFT, TEMPLATE, UNFINISHED
+from steer_trl.trainer.dry_run.rules import BAD, FOLLOWS, OK, check_row
+from steer_trl.trainer.dry_run.twin_reading import TwinReading
 
 INDENT = 16
 """The columns of a mark and of a row's name."""
@@ -85,8 +85,8 @@ def _wrap(line: str, columns: int) -> list[str]:
     return textwrap.wrap(line, columns, subsequent_indent=" " * INDENT, drop_whitespace=True) if line.strip() else []
 
 
-def make_result(twin: Any, reading: Reading) -> DryRun:
-    """Return the table of what was read of a `twin`."""
+def make_result(twin: Any, reading: TwinReading) -> DryRun:
+    """Return the table of the numbers that `reading` has read from a `twin`."""
     rows: list[Row] = []
     for name, describe in DESCRIPTIONS.items():
         text = describe(twin, reading)
@@ -96,15 +96,15 @@ def make_result(twin: Any, reading: Reading) -> DryRun:
         if broken & FOLLOWS.get(name, set()):
             rows.append(Row(BAD, name, text, (), ""))
             continue
-        verdicts = judge_row(name, reading.numbers, reading.unjudged)
-        mark = verdicts[0].mark if verdicts else OK
-        found = [verdict for verdict in verdicts if verdict.mark == mark]
-        remedy = " ".join(verdict.text or f"{verdict.title}?" for verdict in found)
-        rows.append(Row(mark, name, text, tuple(verdict.rule for verdict in found), remedy))
+        findings = check_row(name, reading.numbers, reading.unjudged)
+        mark = findings[0].mark if findings else OK
+        decisive = [finding for finding in findings if finding.mark == mark]
+        remedy = " ".join(finding.text or f"{finding.title}?" for finding in decisive)
+        rows.append(Row(mark, name, text, tuple(finding.rule for finding in decisive), remedy))
     return DryRun(rows, reading.numbers, reading.examples)
 
 
-def describe_reward(twin: Any, reading: Reading) -> str:
+def describe_reward(twin: Any, reading: TwinReading) -> str:
     """Describe the mean of each reward function and how often it is above the threshold, and what is correct."""
     means = reading.rewards.nanmean(dim=0).tolist()
     scored = ~reading.rewards.isnan()
@@ -120,7 +120,7 @@ def describe_reward(twin: Any, reading: Reading) -> str:
     return f"{text}; correct_reward is not set" if hasattr(twin.args, "correct_reward") else text
 
 
-def describe_groups(twin: Any, reading: Reading) -> str:
+def describe_groups(twin: Any, reading: TwinReading) -> str:
     """Describe how many groups have a signal, before and after dynamic sampling replaces others."""
     log = reading.numbers
     groups = len(reading.rewards) // twin.num_generations
@@ -133,12 +133,12 @@ def describe_groups(twin: Any, reading: Reading) -> str:
     return f"{text}; with replacements, after {attempts:.0f} rollouts, in {_percent(after)}"
 
 
-def describe_methods(twin: Any, reading: Reading) -> str:
+def describe_methods(twin: Any, reading: TwinReading) -> str:
     """Describe how much of the advantages each method leaves, how much all change, and the size of the gradient."""
     log = reading.numbers
-    shaping = getattr(twin, "shaping", None)
-    shapers = {} if shaping is None else shaping.shapers
-    hold = None if shaping is None else shaping.hold
+    our_parts = getattr(twin, "parts", None)
+    shapers = {} if our_parts is None else our_parts.shapers
+    hold = None if our_parts is None else our_parts.hold
     parts = [_describe_method(name, shaper, hold, log.get(f"{LEFT}{name}")) for name, shaper in shapers.items()]
     change = log.get(key_names.RELATIVE_CHANGE)
     parts += [f"changed by {_percent(change)} in the loss"] if change else []
@@ -147,29 +147,29 @@ def describe_methods(twin: Any, reading: Reading) -> str:
     return ", ".join(parts)
 
 
-def _describe_method(name: str, shaper: Shaper, hold: Any, left: float | None) -> str:
-    if left is not None:
-        return f"{name} leaves {_percent(left)} of the gradient"
+def _describe_method(name: str, shaper: Shaper, hold: Any, share_left: float | None) -> str:
+    if share_left is not None:
+        return f"{name} leaves {_percent(share_left)} of the gradient"
     if not shaper.active:
         return f"{name} is off" if hold is None else f"{name} waits until the entropy falls"
     return f"{name} acts on the loss" if not shaper.overrides(*ROLLOUT_HOOKS, *BATCH_HOOKS) else name
 
 
-def describe_entropy(twin: Any, reading: Reading) -> str | None:
+def describe_entropy(twin: Any, reading: TwinReading) -> str | None:
     """Describe the entropy, and the level at which `hold_entropy` will hold it."""
     log = reading.numbers
     entropy = log.get(key_names.ROLLOUT_ENTROPY, log.get(key_names.ENTROPY))
     if entropy is None:
         return None
     text = f"{entropy:.3g} nats a token"
-    hold = getattr(getattr(twin, "shaping", None), "hold", None)
+    hold = getattr(getattr(twin, "parts", None), "hold", None)
     if hold is None:
         return text
     level = hold.args.hold_entropy * (1.0 if hold.args.hold_entropy_unit == "nats" else entropy)
     return f"{text}; hold_entropy={hold.args.hold_entropy:g} will hold {level:.3g} nats"
 
 
-def describe_sampler(twin: Any, reading: Reading) -> str | None:
+def describe_sampler(twin: Any, reading: TwinReading) -> str | None:
     """Describe whether the policy that samples is the one that is scored."""
     gap = reading.numbers.get(key_names.SAMPLED_AS_SCORED)
     error = reading.numbers.get(key_names.SAMPLED_ERROR)
@@ -178,7 +178,7 @@ def describe_sampler(twin: Any, reading: Reading) -> str | None:
     return f"surprisal minus entropy {gap:+.3f} nats, error {error:.3f} (0 if the sampler is the model)"
 
 
-def describe_endings(twin: Any, reading: Reading) -> str:
+def describe_endings(twin: Any, reading: TwinReading) -> str:
     """Describe how completions end."""
     log = reading.numbers
     shares = {"cut": key_names.CLIPPED_RATIO, "empty": EMPTY, "unfinished thought": UNFINISHED}
@@ -186,7 +186,7 @@ def describe_endings(twin: Any, reading: Reading) -> str:
     return ", ".join(f"{name} {_percent(log[key])}" for name, key in shares.items() if key in log)
 
 
-def describe_lengths(twin: Any, reading: Reading) -> str:
+def describe_lengths(twin: Any, reading: TwinReading) -> str:
     """Describe the tokens of prompts and completions."""
     longest = f"{twin.args.max_completion_length:,}"
     prompts = _quantiles(reading.prompt_lengths)
@@ -194,13 +194,13 @@ def describe_lengths(twin: Any, reading: Reading) -> str:
     return f"median/95 %/longest: prompts {prompts}, completions {completions} of {longest}"
 
 
-def describe_template(twin: Any, reading: Reading) -> str | None:
+def describe_template(twin: Any, reading: TwinReading) -> str | None:
     """Describe how much the chat template surprises the model."""
     value = reading.numbers.get(TEMPLATE)
     return None if value is None else f"surprise of its opening {value:.2f} (0: known, 1: like a random token)"
 
 
-def describe_values(twin: Any, reading: Reading) -> str | None:
+def describe_values(twin: Any, reading: TwinReading) -> str | None:
     """Describe the share of impossible log-probabilities and entropies."""
     shares = [reading.numbers.get(f"sanity/{name}") for name in ("out_of_bounds", "not_finite")]
     if None in shares:
@@ -208,7 +208,7 @@ def describe_values(twin: Any, reading: Reading) -> str | None:
     return f"impossible {shares[0]:.2%}, NaN or infinite {shares[1]:.2%} of the tokens"
 
 
-def describe_positions(twin: Any, reading: Reading) -> str | None:
+def describe_positions(twin: Any, reading: TwinReading) -> str | None:
     """Describe how many positions the passes compute for a token of the loss."""
     counts = reading.positions
     if not counts:
@@ -219,7 +219,7 @@ def describe_positions(twin: Any, reading: Reading) -> str | None:
     return f"{text}, {counts['ours']:.2f} with skip_padding, where {_percent(counts['shared'])} share a prompt"
 
 
-def describe_speed(twin: Any, reading: Reading) -> str:
+def describe_speed(twin: Any, reading: TwinReading) -> str:
     """Describe the tokens a second of generation and of the first step."""
     tokens = sum(reading.completion_lengths)
     generation = tokens / max(reading.seconds["generation"], 1e-9)
@@ -227,7 +227,7 @@ def describe_speed(twin: Any, reading: Reading) -> str:
     return f"{generation:,.0f} tokens/s generated, {step:,.0f} trained on; rewards {reading.seconds['rewards']:.1f} s"
 
 
-def describe_run(twin: Any, reading: Reading) -> str:
+def describe_run(twin: Any, reading: TwinReading) -> str:
     """Describe how long the run takes at the pace of the first step, which is slower than later ones."""
     seconds = reading.rollouts * (reading.seconds["generation"] + reading.seconds["rewards"])
     seconds += twin.state.max_steps * reading.seconds["step"]
@@ -237,7 +237,7 @@ def describe_run(twin: Any, reading: Reading) -> str:
     return text if rate is None or rate >= 1 else f"{text}; rate up to {_percent(rate)}"
 
 
-def describe_memory(twin: Any, reading: Reading) -> str | None:
+def describe_memory(twin: Any, reading: TwinReading) -> str | None:
     """Describe the memory of the device that the step took."""
     if not reading.memory:
         return None
@@ -245,7 +245,7 @@ def describe_memory(twin: Any, reading: Reading) -> str | None:
     return f"{reading.memory / 2**30:.1f} of {total / 2**30:.1f} GiB, without the optimizer's"
 
 
-DESCRIPTIONS: dict[str, Callable[[Any, Reading], str | None]] = {
+DESCRIPTIONS: dict[str, Callable[[Any, TwinReading], str | None]] = {
     "reward": describe_reward,
     "groups": describe_groups,
     "methods": describe_methods,

@@ -1,4 +1,4 @@
-"""Whether the model has seen its chat template: how much the tokens that open an answer surprise it.
+"""The surprisal of the tokens with which a chat template opens an answer. It shows whether the model knows them.
 
 A template ends a prompt with tokens such as `<|im_start|>assistant` and a line break. A model that was trained with it
 expects them. To one that never saw them they are less likely than a token that is drawn by chance:
@@ -44,11 +44,11 @@ def measure_template(trainer: Any, prompt: Any, ids: Sequence[int]) -> float | N
     opening = count_opening(trainer, prompt)
     row = torch.tensor([list(ids)], device=device)
     # Every rank runs the model, because a pass of a sharded model is collective.
-    kept = min(max(opening, 1), row.size(1) - 1)
+    count = min(max(opening, 1), row.size(1) - 1)
     with (
         keep_random_state(device),
         disable_gradient_checkpointing(trainer.model, trainer.args.gradient_checkpointing_kwargs),
     ):
-        logps, *_ = forward(trainer, trainer.model, row, torch.ones_like(row), kept)
+        logps, *_ = forward(trainer, trainer.model, row, torch.ones_like(row), count)
     vocabulary_size = trainer.model.config.get_text_config().vocab_size
     return -logps.mean().item() / math.log(vocabulary_size) if opening else None

@@ -2,7 +2,7 @@
 
 The twin is an object of the trainer's class with the same model, data, rewards and engine, and with its own copies of
 all that a training run writes to: the attributes of the trainer, TRL's logs, Accelerate's state, the configuration and
-the parts of this package. So nothing of the trainer has to be put back, except what is shared with the twin:
+the parts of this package. So nothing of the trainer has to be restored, except the state that it shares with the twin:
 
     the random states, the gradients, the modes of the model's modules, and what Accelerate writes into the model
 
@@ -26,8 +26,8 @@ from transformers.trainer_callback import CallbackHandler
 
 from steer_trl.support.exceptions import CannotContinueError
 from steer_trl.support.randomness import keep_every_random_state
-from steer_trl.trainer.dry_run.reading import Reading
-from steer_trl.trainer.parts import Shaping
+from steer_trl.trainer.dry_run.twin_reading import TwinReading
+from steer_trl.trainer.parts import Parts
 from steer_trl.trainer.trl import intercept
 
 SILENT = {"report_to": [], "push_to_hub": False, "eval_on_start": False, "alarms": False, "run_log": False}
@@ -40,9 +40,9 @@ class UpdateReached(Exception):
 
 
 class StopBeforeUpdate(TrainerCallback):
-    """Tells a [`Reading`] of the `twin` when the step begins and ends, and leaves the training loop at its end."""
+    """Tells a [`TwinReading`] of the `twin` when the step begins and ends, and leaves the training loop at its end."""
 
-    def __init__(self, twin: Any, reading: Reading) -> None:
+    def __init__(self, twin: Any, reading: TwinReading) -> None:
         self._twin = twin
         self._reading = reading
 
@@ -101,9 +101,9 @@ def make_twin(trainer: Any, folder: str) -> Any:
     twin.log_completions = False
     twin.control = TrainerControl()
     twin.callback_handler = CallbackHandler([DefaultFlowCallback()], twin.model, twin.processing_class, None, None)
-    if "shaping" in vars(trainer):
-        twin.shaping = Shaping(twin, twin.args, twin.model, None, None)
-        for callback in twin.shaping.callbacks_of_training():
+    if "parts" in vars(trainer):
+        twin.parts = Parts(twin, twin.args, twin.model, None, None)
+        for callback in twin.parts.callbacks_of_training():
             twin.callback_handler.add_callback(callback)
     return twin
 
@@ -160,9 +160,9 @@ def keep_optimizer(optimizer: Any) -> Iterator[None]:
             group.update(before)
 
 
-def read_first_step(twin: Any) -> Reading:
+def read_first_step(twin: Any) -> TwinReading:
     """Train the `twin` up to its first update. Raises `CannotContinueError` if its run ends before that."""
-    reading = Reading(twin)
+    reading = TwinReading(twin)
     twin.callback_handler.add_callback(StopBeforeUpdate(twin, reading))
     hooks: dict[str, Any] = {"_generate": reading.read_completions, "_calculate_rewards": reading.read_rewards}
     try:

@@ -73,7 +73,7 @@ class GrowingLayer(DynamicLayer):
         self.values = self._all_values.tokens
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Append the keys and values `[B, H, t, D]` of new tokens. Return those of all tokens."""
+        """Append the keys and values `[B, H, t, D]` of new tokens. Return the keys and values of all tokens."""
         self.keys = self._all_keys.append(key_states)
         self.values = self._all_values.append(value_states)
         return self.keys, self.values
@@ -100,7 +100,7 @@ class GrowingWindow(DynamicSlidingWindowLayer):
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Append the keys and values `[B, H, t, D]` of new tokens.
 
-        Return those of the window and of the new tokens.
+        Return the keys and values of the window and of the new tokens.
         """
         self.cumulative_length += key_states.size(2)
         all_keys = self._all_keys.append(key_states)

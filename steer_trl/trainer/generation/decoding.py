@@ -51,42 +51,42 @@ def decode(
     # The completions in the batch, by their rows in the result.
     rows = torch.arange(num_rows, device=input_ids.device)
     has_ended = torch.zeros(num_rows, dtype=torch.bool, device=input_ids.device)
-    written: Any = input_ids
+    token_ids: Any = input_ids
     longest: Any = stopping_criteria.max_length
     result = input_ids.new_full((num_rows, longest), pad)
 
     first, prompt_of_row = find_prompts(model, input_ids, inputs["attention_mask"])
     prompts = select_rows(inputs, first)
-    passed = model.prepare_inputs_for_generation(input_ids[first], is_first_iteration=True, **prompts)
-    outputs = model(**passed, return_dict=True)
+    arguments = model.prepare_inputs_for_generation(input_ids[first], is_first_iteration=True, **prompts)
+    outputs = model(**arguments, return_dict=True)
     logits = outputs.logits[prompt_of_row, -1]
     repeat_rows(cache, prompt_of_row, most=longest - input_ids.size(1))
 
     with model._optimize_model_for_decode():
         while True:
             inputs = model._update_model_kwargs_for_generation(outputs, inputs)
-            scores = logits_processor(written, logits.to(copy=True, dtype=torch.float32))
+            scores = logits_processor(token_ids, logits.to(copy=True, dtype=torch.float32))
             is_random = generation_config.do_sample
             tokens = draw(scores.softmax(-1), rows, num_rows) if is_random else scores.argmax(-1)
             tokens = torch.where(has_ended, pad, tokens)
-            written = torch.cat([written, tokens[:, None]], dim=1)
-            has_ended = has_ended | stopping_criteria(written, None)
+            token_ids = torch.cat([token_ids, tokens[:, None]], dim=1)
+            has_ended = has_ended | stopping_criteria(token_ids, None)
 
             num_unfinished = int((~has_ended).sum())
             if num_unfinished < LEAST_UNFINISHED * len(rows):
-                result[rows, : written.size(1)] = written
+                result[rows, : token_ids.size(1)] = token_ids
                 if num_unfinished == 0:
-                    return result[:, : written.size(1)]
+                    return result[:, : token_ids.size(1)]
                 unfinished = (~has_ended).nonzero()[:, 0]
                 rows = rows[unfinished]
                 has_ended = has_ended[unfinished]
-                written = written[unfinished]
+                token_ids = token_ids[unfinished]
                 inputs = select_rows(inputs, unfinished)
                 select_rows_of_processors(logits_processor, unfinished)
                 cache.batch_select_indices(unfinished)
 
-            passed = model.prepare_inputs_for_generation(written, next_sequence_length=1, **inputs)
-            outputs = model(**passed, return_dict=True)
+            arguments = model.prepare_inputs_for_generation(token_ids, next_sequence_length=1, **inputs)
+            outputs = model(**arguments, return_dict=True)
             logits = outputs.logits[:, -1]
 
 
@@ -135,7 +135,7 @@ def draw(probabilities: Tensor, rows: Tensor, num_rows: int) -> Tensor:
     r"""Return a token `[b]` for each of b rows, drawn with the given `probabilities` `[b, V]`.
 
     Torch draws \(\arg\max_v p_v / q_v\) with \(q_v \sim \mathrm{Exp}(1)\). The numbers q are drawn for all `num_rows`
-    rows, so that each row gets the same ones whichever rows have left. `rows` are those that have not.
+    rows, so that a row gets the same numbers whichever other rows have left the batch. `rows` are still in it.
     """
     if len(rows) == num_rows:
         return torch.multinomial(probabilities, num_samples=1)[:, 0]

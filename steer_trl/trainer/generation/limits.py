@@ -1,4 +1,4 @@
-"""What the decoding loop serves. Whatever is not listed here is left to the loop of `generate`.
+"""The limits of the decoding loop. All other cases are left to the loop of `generate`.
 
 The loop removes rows from the batch, so nothing that it calls may remember the rows of earlier tokens, and no row may
 depend on the others.
@@ -76,19 +76,19 @@ def check_arguments(
     """Raise [`NotServedError`] unless the loop writes the completions of `generate` from what `generate` prepared."""
     mode = generation_config.get_generation_mode()
     steps = [type(step) for step in (*logits_processor, *stopping_criteria)]
-    unknown = [step.__name__ for step in steps if step not in PROCESSORS | CRITERIA]
-    others = sorted(inputs.keys() - INPUTS)
+    unknown_steps = [step.__name__ for step in steps if step not in PROCESSORS | CRITERIA]
+    unknown_inputs = sorted(inputs.keys() - INPUTS)
     tensors = {name: x for name, x in inputs.items() if isinstance(x, Tensor)}
     if mode not in MODES:
         reason = f"it is {mode.value}"
-    elif unknown:
-        reason = f"{', '.join(unknown)} may remember the rows of a batch"
+    elif unknown_steps:
+        reason = f"{', '.join(unknown_steps)} may remember the rows of a batch"
     elif generation_config.return_dict_in_generate or generation_config.prefill_chunk_size is not None:
         reason = "return_dict_in_generate or prefill_chunk_size is set"
     elif stopping_criteria.max_length is None or generation_config.pad_token_id is None:
         reason = "there is no largest length or no padding token"
-    elif others:
-        reason = f"the model's inputs include {', '.join(others)}"
+    elif unknown_inputs:
+        reason = f"the model's inputs include {', '.join(unknown_inputs)}"
     elif "attention_mask" not in inputs or any(x.shape != input_ids.shape for x in tensors.values()):
         reason = "the model's mask or positions are not those of plain text"
     elif _rotates_by_length(model):

@@ -26,8 +26,8 @@ OWN_GENERATE = "the model has a method generate of its own"
 class Generation:
     """Lets `generate` run the decoding loop of this package if `is_wanted` is true.
 
-    vLLM, paged generation and a `rollout_func` do not call `generate`, or only for purposes of their own, and are left
-    alone.
+    Nothing is changed with vLLM, paged generation or a `rollout_func`, which do not call `generate`, or only for
+    purposes of their own.
     """
 
     def __init__(self, trainer: GRPOTrainer, is_wanted: bool, is_compiled: bool) -> None:

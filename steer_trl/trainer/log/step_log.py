@@ -52,13 +52,13 @@ class StepLog:
         self._take(token_statistics, batch)
         self._take(change_statistics, batch, advantages)
 
-    def _take(self, measure: Callable[..., Mapping[str, Statistic]], *given: Any) -> None:
+    def _take(self, measure: Callable[..., Mapping[str, Statistic]], *args: Any) -> None:
         """Add the statistics that the diagnostic `measure` returns.
 
         If it fails, nothing is added on this rank.
         """
         with ignore_failure(self._trainer, f"The diagnostic {measure.__name__} has failed"):
-            self._summary.add(measure(*given))
+            self._summary.add(measure(*args))
 
     def write(self) -> None:
         """Append the statistics of all ranks to TRL's log. Collective."""

@@ -58,8 +58,8 @@ class StepSummary:
 
         Statistics that are NaN are left out. Collective.
         """
-        own = self._own(accelerator.device)
-        of_ranks = np.asarray(accelerator.gather(own).view(-1, len(own)).tolist())
+        own_sums = self._pack_own(accelerator.device)
+        of_ranks = np.asarray(accelerator.gather(own_sums).view(-1, len(own_sums)).tolist())
         totals = iter(of_ranks[:, 2:].sum(0).tolist())
         low = -float(of_ranks[:, 0].max())
         high = float(of_ranks[:, 1].max())
@@ -70,13 +70,13 @@ class StepSummary:
         self._ends = None
         return {key: value for key, value in metrics.items() if not math.isnan(value)}
 
-    def _own(self, device: torch.device) -> Tensor:
+    def _pack_own(self, device: torch.device) -> Tensor:
         """Return this rank's two extreme weights and its sums in one float32 tensor.
 
         The sums of unmeasured keys are 0.
         """
         ends = torch.full((2,), -math.inf, device=device) if self._ends is None else self._ends.float()
-        absent = {key: torch.zeros(one.sums, device=device) for key, one in self._estimators.items()}
+        absent = {key: torch.zeros(estimator.sums, device=device) for key, estimator in self._estimators.items()}
         return torch.cat([ends, *(absent | self._sums).values()])
 
 

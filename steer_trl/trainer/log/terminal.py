@@ -99,12 +99,12 @@ class LogFormatter:
         """
         parts = [f"{logs['step_time']:.1f} s"] if "step_time" in logs else []
         elapsed = time.monotonic() - self.began
-        ways = [(state.global_step - self.first_step, state.max_steps - state.global_step)]
+        amounts = [(state.global_step - self.first_step, state.max_steps - state.global_step)]
         if self._budget is not None:
             total = logs.get(key_names.GENERATED_TOKENS, 0.0)
-            ways.append((total - self._first_tokens, self._budget - total))
-        remaining = [elapsed / done * max(left, 0) for done, left in ways if done > 0]
-        if len(remaining) == len(ways) and min(remaining) > 0:
+            amounts.append((total - self._first_tokens, self._budget - total))
+        remaining = [elapsed / done * max(to_do, 0) for done, to_do in amounts if done > 0]
+        if len(remaining) == len(amounts) and min(remaining) > 0:
             parts.append(f"{tqdm.format_interval(min(remaining))} left")
         return ", ".join(parts)
 
@@ -126,7 +126,7 @@ class _Lines(TrainerCallback):
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
         """Print the dictionary if it is wanted, and the line."""
         if self._with_dictionary:
-            # Transformers' display takes `total_flos` out of what it is given.
+            # Transformers' display removes `total_flos` from the dictionary, which other callbacks read.
             super().on_log(args, state, control, logs=dict(logs or {}), **kwargs)
         if logs and state.is_world_process_zero:
             _print(self._formatter.line(logs, state))
@@ -145,9 +145,9 @@ def show_lines(trainer: Trainer, with_dictionary: bool = False) -> None:
 
     Other callbacks stay as they are.
     """
-    theirs = {type(one) for one in trainer.callback_handler.callbacks}
+    present_kinds = {type(callback) for callback in trainer.callback_handler.callbacks}
     for kind, lines in ((ProgressCallback, StepProgress), (PrinterCallback, StepLines)):
-        if kind in theirs:
+        if kind in present_kinds:
             trainer.remove_callback(kind)
             trainer.add_callback(lines(with_dictionary))
             return

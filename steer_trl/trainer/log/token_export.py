@@ -25,34 +25,34 @@ def line_of(
     batch: TokenBatch,
     numbers: dict[str, Tensor],
     row: int,
-    known: dict[str, Any],
+    fields: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the line for completion `row` of a micro-batch.
 
-    The line has the fields in `known` and the columns in `numbers`.
+    The line has the `fields` and the columns in `numbers`.
     """
     tokenizer = tokenizer_of(trainer)
     ids = inputs["completion_ids"][row]
     written = (inputs["completion_mask"][row] != 0) | (ids != tokenizer.pad_token_id)
     length = int(written.nonzero().max()) + 1 if written.any() else 0
-    kept = min(length, LONGEST_COMPLETION)
+    count = min(length, LONGEST_COMPLETION)
     prompt = inputs["prompt_ids"][row][inputs["prompt_mask"][row].bool()]
     text = tokenizer.decode(prompt, skip_special_tokens=False)
-    mask = batch.mask[row, :kept].bool()
-    columns = {name: _round(values[row, :kept], mask) for name, values in numbers.items()}
+    mask = batch.mask[row, :count].bool()
+    columns = {name: _round(values[row, :count], mask) for name, values in numbers.items()}
     if "tool_mask" in inputs:
         # Both masks are 0 in a truncated completion that TRL masks, so `tool_mask` alone would mark all its tokens.
         tool = inputs["completion_mask"][row].bool() & ~inputs["tool_mask"][row].bool()
-        columns["is_tool"] = tool[:kept].tolist()
+        columns["is_tool"] = tool[:count].tolist()
     return {
-        **known,
+        **fields,
         "prompt": text if len(text) <= LONGEST_PROMPT else f"{text[:LONGEST_PROMPT]} [...]",
         "num_tokens": length,
         # As in TRL's log. A model may have several end tokens.
         "is_truncated": not length or int(ids[length - 1]) not in (*trainer.eos_token_ids, tokenizer.pad_token_id),
         "entropy_change_source": "exact" if is_exact(batch) else "estimate",
-        "texts": texts_of(tokenizer, ids[:kept].tolist()),
-        "token_ids": ids[:kept].tolist(),
+        "texts": texts_of(tokenizer, ids[:count].tolist()),
+        "token_ids": ids[:count].tolist(),
         "loss_mask": mask.tolist(),
         **columns,
     }
@@ -103,9 +103,9 @@ def texts_of(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[str]:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     # A tokenizer that is written in Python has no backend.
     if backend is None:
-        return [str(tokenizer.decode([one])) for one in ids]
+        return [str(tokenizer.decode([token_id])) for token_id in ids]
     stream = DecodeStream(skip_special_tokens=False)
-    return [stream.step(backend, one) or "" for one in ids]
+    return [stream.step(backend, token_id) or "" for token_id in ids]
 
 
 def _round(values: Tensor, mask: Tensor) -> list[float | None]:

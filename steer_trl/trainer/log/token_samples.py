@@ -14,12 +14,12 @@ from accelerate.utils import gather_object
 from steer_trl.monitoring import run_files
 from steer_trl.shaping import Shaped, TokenBatch
 from steer_trl.trainer.correctness import total_reward
-from steer_trl.trainer.groups import own_rows
 from steer_trl.trainer.inputs import EXPORT_STEP, REWARDS, ROWS
 from steer_trl.trainer.log.guard import ignore_failure
 from steer_trl.trainer.log.token_export import line_of, token_numbers
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.trl import GRPOTrainer, find_position, steps_per_rollout
+from steer_trl.trainer.whole_groups import own_rows
 
 GROUPS = 2
 """The number of groups in each export."""
@@ -47,9 +47,9 @@ class TokenLog:
         """Return the rollout. If it is to be exported, add the row numbers and rewards of its completions."""
         step = self._trainer.state.global_step + 1
         if self._is_due(step):
-            own = own_rows(self._trainer, rollout)
-            rollout[ROWS] = own
-            rollout[REWARDS] = self._rollouts.rewards_per_function[own]
+            rows = own_rows(self._trainer, rollout)
+            rollout[ROWS] = rows
+            rollout[REWARDS] = self._rollouts.rewards_per_function[rows]
             rollout[EXPORT_STEP] = torch.tensor(step)
         return rollout
 
@@ -84,7 +84,7 @@ class TokenLog:
         for row in (inputs[ROWS] < GROUPS * size).nonzero().flatten().tolist():
             place = int(inputs[ROWS][row])
             rewards = inputs[REWARDS][row].tolist()
-            known = {
+            fields = {
                 "step": trainer.state.global_step + 1,
                 "export_step": int(inputs[EXPORT_STEP]),
                 "group": place // size,
@@ -92,7 +92,7 @@ class TokenLog:
                 "reward": total_reward(trainer, inputs[REWARDS][row : row + 1]).item(),
                 "rewards": dict(zip(trainer.reward_func_names, rewards, strict=True)),
             }
-            lines.append(line_of(trainer, inputs, batch, numbers, row, known))
+            lines.append(line_of(trainer, inputs, batch, numbers, row, fields))
         return lines
 
     def _is_due(self, step: int) -> bool:
@@ -100,8 +100,8 @@ class TokenLog:
         interval = self._trainer.args.log_tokens
         if not interval:
             return False
-        last = step - 1 + ceil(steps_per_rollout(self._trainer) / self._trainer.args.gradient_accumulation_steps)
-        return step == 1 or last // interval > (step - 1) // interval
+        last_step = step - 1 + ceil(steps_per_rollout(self._trainer) / self._trainer.args.gradient_accumulation_steps)
+        return step == 1 or last_step // interval > (step - 1) // interval
 
     def _write(self, export_step: int) -> None:
         lines = gather_object(self._lines)

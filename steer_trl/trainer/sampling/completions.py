@@ -75,16 +75,18 @@ def to_plain(value: Any) -> Any:
     )
 
 
-def exchange_groups(own: list[StoredCompletion], first: int, groups: list[int], size: int) -> list[PromptGroup]:
+def exchange_groups(
+    completions: list[StoredCompletion], first: int, groups: list[int], group_size: int
+) -> list[PromptGroup]:
     """Return the completions of the chosen `groups` on every rank. Collective.
 
-    `own` holds this rank's completions. `first` is the index of this rank's first completion among the completions of
-    all ranks. Each group has `size` completions.
+    `completions` are this rank's completions. `first` is the index of the first of them among the completions of
+    all ranks. Each group has `group_size` completions.
     """
-    wanted = set(groups)
-    sent = [(first + i, completion) for i, completion in enumerate(own) if (first + i) // size in wanted]
+    chosen = set(groups)
+    sent = [(first + i, completion) for i, completion in enumerate(completions) if (first + i) // group_size in chosen]
     by_place = dict(gather_object(sent))
-    return [[by_place[group * size + i] for i in range(size)] for group in groups]
+    return [[by_place[group * group_size + i] for i in range(group_size)] for group in groups]
 
 
 def count_tokens(completion: StoredCompletion) -> int:
@@ -94,17 +96,17 @@ def count_tokens(completion: StoredCompletion) -> int:
 
 
 def to_generated(
-    trainer: GRPOTrainer, prompts: list[Any], own: list[StoredCompletion], has_tool_masks: bool
+    trainer: GRPOTrainer, prompts: list[Any], completions: list[StoredCompletion], has_tool_masks: bool
 ) -> tuple[Any, ...]:
-    """Return this rank's completions (`own`) of `prompts` in the form in which TRL's `_generate` returns them.
+    """Return this rank's `completions` of `prompts` in the form in which TRL's `_generate` returns them.
 
     `has_tool_masks` states whether a completion of any rank has a tool mask. If so, every completion is given one.
     """
-    names = dict.fromkeys(name for completion in own for name in completion["extra"])
-    extra_columns(trainer).update({name: [one["extra"].get(name) for one in own] for name in names})
-    prompt_ids, ids, masks, texts, logprobs = (
-        [one[name] for one in own] for name in ("prompt_ids", "completion_ids", "tool_mask", "text", "logprobs")
-    )
+    names = dict.fromkeys(name for completion in completions for name in completion["extra"])
+    extras = [completion["extra"] for completion in completions]
+    extra_columns(trainer).update({name: [extra.get(name) for extra in extras] for name in names})
+    fields = ("prompt_ids", "completion_ids", "tool_mask", "text", "logprobs")
+    prompt_ids, ids, masks, texts, logprobs = ([completion[field] for completion in completions] for field in fields)
     tool_masks = [mask or [1] * len(row) for row, mask in zip(ids, masks, strict=True)] if has_tool_masks else None
     # With a `rollout_func`, TRL does not read images from the prompts either.
     images = find_images(trainer, prompts) if trainer.rollout_func is None else None

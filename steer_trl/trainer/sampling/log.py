@@ -11,11 +11,11 @@ from torch import Tensor
 from trl.trainer.utils import nanstd
 
 from steer_trl.trainer.correctness import is_decided, total_reward
-from steer_trl.trainer.sampling.judge import GroupVerdict, share_without_judge
+from steer_trl.trainer.sampling.judged_groups import JudgedGroups, share_without_judge
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log, remove_last, replace_last
 
 
-def log_sampling(trainer: GRPOTrainer, generated: GroupVerdict | None, trained: GroupVerdict) -> None:
+def log_sampling(trainer: GRPOTrainer, generated: JudgedGroups | None, trained: JudgedGroups) -> None:
     """Log how the groups in `trained` were chosen from all groups in `generated`.
 
     Call it after TRL has logged.
@@ -44,7 +44,7 @@ def _reward_keys(trainer: GRPOTrainer) -> list[str]:
     return keys + [f"rewards/{name}/{kind}" for name in trainer.reward_func_names for kind in ("mean", "std")]
 
 
-def _reward_metrics(trainer: GRPOTrainer, generated: GroupVerdict) -> dict[str, float]:
+def _reward_metrics(trainer: GRPOTrainer, generated: JudgedGroups) -> dict[str, float]:
     """Return the values of TRL's reward keys, computed over all generated completions."""
     total = total_reward(trainer, generated.rewards)
     spread = nanstd(total.view(-1, trainer.num_generations), dim=1)
@@ -55,7 +55,7 @@ def _reward_metrics(trainer: GRPOTrainer, generated: GroupVerdict) -> dict[str, 
     return _to_numbers(dict(zip(_reward_keys(trainer), values, strict=True)))
 
 
-def _selection_metrics(trainer: GRPOTrainer, generated: GroupVerdict, trained: GroupVerdict) -> dict[str, Tensor]:
+def _selection_metrics(trainer: GRPOTrainer, generated: JudgedGroups, trained: JudgedGroups) -> dict[str, Tensor]:
     tokens = generated.lengths.sum()
     trained_tokens = trained.lengths.sum()
     return _accuracy_metrics(trainer, generated) | {
@@ -67,7 +67,7 @@ def _selection_metrics(trainer: GRPOTrainer, generated: GroupVerdict, trained: G
     }
 
 
-def _accuracy_metrics(trainer: GRPOTrainer, generated: GroupVerdict) -> dict[str, Tensor]:
+def _accuracy_metrics(trainer: GRPOTrainer, generated: JudgedGroups) -> dict[str, Tensor]:
     """Return shares of correct completions and of uniform groups; empty if no reward function decides."""
     if not is_decided(trainer):
         return {}
@@ -81,10 +81,10 @@ def _accuracy_metrics(trainer: GRPOTrainer, generated: GroupVerdict) -> dict[str
     }
 
 
-def _is_correct(trainer: GRPOTrainer, verdict: GroupVerdict) -> Tensor:
+def _is_correct(trainer: GRPOTrainer, judged: JudgedGroups) -> Tensor:
     """Return 1 for each correct completion, 0 for each incorrect one, and NaN for each unscored one."""
-    correct = (verdict.correctness > trainer.args.correct_threshold).float()
-    return correct.masked_fill(verdict.correctness.isnan(), torch.nan)
+    correct = (judged.correctness > trainer.args.correct_threshold).float()
+    return correct.masked_fill(judged.correctness.isnan(), torch.nan)
 
 
 def _mean(values: Tensor, among: Tensor | None = None) -> Tensor:

@@ -17,7 +17,7 @@ from steer_trl.trainer.trl import GRPOTrainer, class_of_override, steps_per_roll
 
 
 class Schedule(NamedTuple):
-    """How often a sampler of TRL's trainer repeats its prompts.
+    """The repetitions of prompts by a sampler of TRL's trainer.
 
     Each rollout takes `prompts` prompts, each `size` times in a row, and comes `repeats` times.
     """
@@ -76,8 +76,8 @@ class PromptStream:
     """Draws prompts for all ranks.
 
     `begin` returns the row numbers of the prompts, in a new order each time that its result is iterated. `rows` is the
-    data set, and `collate` is what the data loader makes of its rows. `passes` counts finished passes over the data
-    set. `position` counts the prompts drawn in the current pass.
+    data set, and `collate` makes a batch of rows, as the data loader does. `passes` counts finished passes over the
+    data set. `position` counts the prompts drawn in the current pass.
     """
 
     def __init__(
@@ -106,16 +106,16 @@ class PromptStream:
         They are drawn in batches no larger than TRL's. A pass over the data set ends when fewer prompts are left than
         the next batch needs.
         """
-        drawn: list[int] = []
-        while len(drawn) < count:
-            size = min(self._batch_size, count - len(drawn))
+        numbers: list[int] = []
+        while len(numbers) < count:
+            size = min(self._batch_size, count - len(numbers))
             if self.position + size > len(self._order):
                 self.passes += 1
                 self.position = 0
                 self._order = list(self._passes)
-            drawn += self._order[self.position : self.position + size]
+            numbers += self._order[self.position : self.position + size]
             self.position += size
-        return drawn
+        return numbers
 
     def rows_of(self, numbers: list[int]) -> list[dict[str, Any]]:
         """Return the rows with these `numbers`, each as a new dictionary."""

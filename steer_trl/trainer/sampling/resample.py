@@ -31,7 +31,7 @@ from steer_trl.trainer.sampling.completions import (
     store_completions,
     to_generated,
 )
-from steer_trl.trainer.sampling.judge import GroupVerdict, Rows, judge_groups, share_without_judge
+from steer_trl.trainer.sampling.judged_groups import JudgedGroups, Rows, judge_groups, share_without_judge
 from steer_trl.trainer.sampling.log import log_sampling
 from steer_trl.trainer.sampling.prompts import open_stream
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log, class_of_override, intercept
@@ -79,24 +79,24 @@ MEMORY = 0.8
 class GenerationDone(Exception):
     """Raised to leave TRL's rollout method once an attempt's completions exist.
 
-    The exception carries this rank's completions, and the verdict on the completions of all ranks.
+    The exception carries this rank's completions, and the judged groups of all ranks.
     """
 
-    def __init__(self, completions: list[StoredCompletion], verdict: GroupVerdict) -> None:
+    def __init__(self, completions: list[StoredCompletion], judged: JudgedGroups) -> None:
         super().__init__()
         self.completions = completions
-        self.verdict = verdict
+        self.judged = judged
 
 
 @dataclass(frozen=True)
 class Collected:
     """The groups that a rollout is built from.
 
-    Each rank stores its own completions and the verdict on the completions of all ranks.
+    Each rank stores its own completions and the judged groups of all ranks.
     """
 
-    own: list[StoredCompletion]
-    verdict: GroupVerdict
+    completions: list[StoredCompletion]
+    judged: JudgedGroups
     has_tool_masks: bool
 
 
@@ -119,34 +119,34 @@ class Resampling:
     def build_rollout(self, build: BuildRollout, inputs: Rows) -> dict[str, Any]:
         """Collect groups for a rollout, have TRL `build` it from them, and log how they were chosen.
 
-        `inputs` are the rows from which TRL would build it. They are only compared with those that are read here.
+        `inputs` are the rows from which TRL would build it. They are only compared with the rows of the prompt stream.
 
         Collective.
         """
         self._compare_rows(inputs)
-        groups, num_informative, verdicts = self._collect_groups(build)
+        groups, num_informative, attempts = self._collect_groups(build)
         completions = [completion for group in groups for completion in group]
         has_tool_masks = any(completion["tool_mask"] for completion in completions)
         collected = Collected(
-            self._own_part(completions), self._verdict_on(completions, num_informative), has_tool_masks
+            self._own_part(completions), self._judge_rollout(completions, num_informative), has_tool_masks
         )
-        rows = self._stream.rows_of([completion["number"] for completion in collected.own])
+        rows = self._stream.rows_of([completion["number"] for completion in collected.completions])
 
         def give_completions(_generate: Callable[..., Any], prompts: list[Any]) -> tuple[Any, ...]:
-            return to_generated(self._trainer, prompts, collected.own, collected.has_tool_masks)
+            return to_generated(self._trainer, prompts, collected.completions, collected.has_tool_masks)
 
         def give_rewards(_calculate: Callable[..., Any], *_: Any) -> torch.Tensor:
-            return collected.verdict.rewards
+            return collected.judged.rewards
 
         with intercept(self._trainer, _generate=give_completions, _calculate_rewards=give_rewards):
             rollout = build(rows)
-        self._warn_if_unjudged(collected.verdict)
-        generated = GroupVerdict.merge(verdicts) if verdicts else None
-        log_sampling(self._trainer, generated, collected.verdict)
+        self._warn_if_unjudged(collected.judged)
+        generated = JudgedGroups.merge(attempts) if attempts else None
+        log_sampling(self._trainer, generated, collected.judged)
         if generated is not None:
             log_groups(self._trainer, generated.rewards)
         counts = {
-            "dynamic_sampling/attempts": float(len(verdicts)),
+            "dynamic_sampling/attempts": float(len(attempts)),
             "dynamic_sampling/waiting": float(len(self._waiting)),
             "dynamic_sampling/epochs": self._stream.epochs,
         }
@@ -159,8 +159,9 @@ class Resampling:
         numbers = self._stream.first(trainer.args.groups_per_rollout)
         if numbers is None:
             return
-        own = self._own_part([number for number in numbers for _ in range(trainer.num_generations)])
-        ours, trls = ([(*row, row.get("prompt")) for row in rows] for rows in (self._stream.rows_of(own), inputs))
+        numbers = self._own_part([number for number in numbers for _ in range(trainer.num_generations)])
+        read = self._stream.rows_of(numbers)
+        ours, trls = ([(*row, row.get("prompt")) for row in rows] for rows in (read, inputs))
         differs = torch.tensor(float(ours != trls), device=trainer.accelerator.device)
         if trainer.accelerator.reduce(differs).item() and trainer.accelerator.is_main_process:
             logger.warning(OTHER_ROWS, class_of_override(trainer, *HANDLES_ROWS) or "the data loader")
@@ -168,60 +169,60 @@ class Resampling:
     def _end_attempt(self, generate: Callable[..., Any], prompts: list[Any]) -> NoReturn:
         """Generate and judge completions of `prompts`, and raise [`GenerationDone`] with them."""
         generated = generate(prompts)
-        verdict = judge_groups(self._trainer, self._inputs, prompts, generated)
-        own_rewards = self._own_part(verdict.rewards)
+        judged = judge_groups(self._trainer, self._inputs, prompts, generated)
+        own_rewards = self._own_part(judged.rewards)
         with raise_together(self._trainer.accelerator):
             completions = store_completions(self._trainer, self._numbers, generated, own_rewards)
-        raise GenerationDone(completions, verdict)
+        raise GenerationDone(completions, judged)
 
-    def _collect_groups(self, build: BuildRollout) -> tuple[list[PromptGroup], int, list[GroupVerdict]]:
-        """Return the groups of a rollout, the number of informative groups, and the verdict on each attempt.
+    def _collect_groups(self, build: BuildRollout) -> tuple[list[PromptGroup], int, list[JudgedGroups]]:
+        """Return the groups of a rollout, the number of informative groups, and the judged groups of each attempt.
 
         The informative groups come first.
         """
         args = self._trainer.args
         size = self._trainer.num_generations
-        wanted = args.groups_per_rollout
+        num_groups = args.groups_per_rollout
         groups = self._waiting
         self._waiting = []
-        verdicts: list[GroupVerdict] = []
+        attempts: list[JudgedGroups] = []
         rejects: list[PromptGroup] = []
-        while len(groups) < wanted and len(verdicts) < args.dynamic_sampling_max_attempts:
-            attempt = self._attempt(build, self._count_prompts(missing=wanted - len(groups)))
-            verdict = attempt.verdict
-            verdicts.append(verdict)
-            informative = verdict.chosen.nonzero().flatten().tolist()
-            share = (len(informative) + 1) / (len(verdict.chosen) + 1)
+        while len(groups) < num_groups and len(attempts) < args.dynamic_sampling_max_attempts:
+            attempt = self._attempt(build, self._count_prompts(missing=num_groups - len(groups)))
+            judged = attempt.judged
+            attempts.append(judged)
+            informative = judged.chosen.nonzero().flatten().tolist()
+            share = (len(informative) + 1) / (len(judged.chosen) + 1)
             self._share = share if self._share is None else MEMORY * self._share + (1 - MEMORY) * share
-            others: list[int] = []
+            fillers: list[int] = []
             # After the last attempt, groups that are not informative fill the rollout.
-            if len(verdicts) == args.dynamic_sampling_max_attempts:
-                missing = max(wanted - len(groups) - len(informative), 0)
-                others = (~verdict.chosen).nonzero().flatten().tolist()[:missing]
-            first = self._trainer.accelerator.process_index * len(attempt.completions)
-            exchanged = exchange_groups(attempt.completions, first, [*informative, *others], size)
+            if len(attempts) == args.dynamic_sampling_max_attempts:
+                missing = max(num_groups - len(groups) - len(informative), 0)
+                fillers = (~judged.chosen).nonzero().flatten().tolist()[:missing]
+            first_row = self._trainer.accelerator.process_index * len(attempt.completions)
+            exchanged = exchange_groups(attempt.completions, first_row, [*informative, *fillers], size)
             groups = groups + exchanged[: len(informative)]
             rejects = exchanged[len(informative) :]
-        num_informative = min(len(groups), wanted)
-        self._warn_if_short(num_informative, wanted, verdicts)
+        num_informative = min(len(groups), num_groups)
+        self._warn_if_short(num_informative, num_groups, attempts)
         if args.dynamic_sampling_surplus == "keep":
-            self._waiting = groups[wanted:]
-        return groups[:wanted] + rejects, num_informative, verdicts
+            self._waiting = groups[num_groups:]
+        return groups[:num_groups] + rejects, num_informative, attempts
 
-    def _warn_if_short(self, num_informative: int, wanted: int, verdicts: list[GroupVerdict]) -> None:
-        is_short = num_informative < wanted
+    def _warn_if_short(self, num_informative: int, num_groups: int, attempts: list[JudgedGroups]) -> None:
+        is_short = num_informative < num_groups
         if is_short and not self._was_short and self._trainer.accelerator.is_main_process:
-            num_prompts = sum(len(verdict.chosen) for verdict in verdicts)
-            logger.warning(SHORT, num_informative, wanted, len(verdicts), num_prompts)
+            num_prompts = sum(len(judged.chosen) for judged in attempts)
+            logger.warning(SHORT, num_informative, num_groups, len(attempts), num_prompts)
         self._was_short = is_short
 
-    def _warn_if_unjudged(self, verdict: GroupVerdict) -> None:
+    def _warn_if_unjudged(self, judged: JudgedGroups) -> None:
         """Warn at the first rollout if its groups were kept for other differences than of correctness."""
         trainer = self._trainer
         if self._was_judged or is_decided(trainer):
             return
         self._was_judged = True
-        share = share_without_judge(trainer, verdict).item()
+        share = share_without_judge(trainer, judged).item()
         if share > MOST_WITHOUT_JUDGE and trainer.accelerator.is_main_process:
             logger.warning(UNJUDGED, 100 * share, trainer.reward_func_names)
 
@@ -231,22 +232,22 @@ class Resampling:
         A number that is estimated from earlier attempts is rounded up to a multiple of the number of ranks.
         """
         factor = self._trainer.args.dynamic_sampling_factor
-        wanted = self._trainer.args.groups_per_rollout
+        num_groups = self._trainer.args.groups_per_rollout
         if factor:
-            return factor * wanted
+            return factor * num_groups
         if self._share is None:
-            return wanted
+            return num_groups
         # With this count, `missing` is MARGIN standard deviations below the expected number of informative groups.
         spread = MARGIN * math.sqrt(self._share * (1 - self._share))
         root = (spread + math.sqrt(spread**2 + 4 * self._share * missing)) / (2 * self._share)
-        count = min(math.ceil(root**2), MOST_ROLLOUTS * wanted)
+        count = min(math.ceil(root**2), MOST_ROLLOUTS * num_groups)
         ranks = self._trainer.accelerator.num_processes
         return -(-count // ranks) * ranks
 
     def _attempt(self, build: BuildRollout, count: int) -> GenerationDone:
         """Generate groups for the next `count` prompts.
 
-        Return this rank's completions, and the verdict on all ranks' completions.
+        Return this rank's completions, and the judged groups of all ranks.
         """
         numbers = self._stream.draw(count)
         self._numbers = self._own_part([number for number in numbers for _ in range(self._trainer.num_generations)])
@@ -264,8 +265,8 @@ class Resampling:
         first = self._trainer.accelerator.process_index * count
         return of_all_ranks[first : first + count]
 
-    def _verdict_on(self, completions: list[StoredCompletion], num_informative: int) -> GroupVerdict:
-        """Return the verdict on a rollout's completions.
+    def _judge_rollout(self, completions: list[StoredCompletion], num_informative: int) -> JudgedGroups:
+        """Return the groups of a rollout's completions, which were judged before.
 
         The first `num_informative` groups are informative.
         """
@@ -273,7 +274,7 @@ class Resampling:
         rewards = torch.tensor([completion["rewards"] for completion in completions], device=device)
         lengths = torch.tensor([count_tokens(completion) for completion in completions], device=device)
         groups = torch.arange(len(completions) // self._trainer.num_generations, device=device)
-        return GroupVerdict(rewards, deciding_reward(self._trainer, rewards), lengths, groups < num_informative)
+        return JudgedGroups(rewards, deciding_reward(self._trainer, rewards), lengths, groups < num_informative)
 
     # A training run, and its checkpoints.
 

@@ -15,7 +15,7 @@ from steer_trl.support.randomness import draw_uniform
 
 
 @given(SEEDS, st.sampled_from([0.01, 0.3, 1.0]))
-def test_clip_cov(seed, fraction):
+def test_clip_cov_drops_a_share_of_the_tokens_in_its_band(seed, fraction):
     batch = random_batch(seed)
     assume(batch.mask.any())
     cov, a = covariances(batch), batch.advantages
@@ -41,7 +41,7 @@ def test_clip_cov_draws_tokens_equally_often():
 
 @settings(max_examples=50)
 @given(SEEDS, st.sampled_from([0.002, 0.1, 0.5, 1.0]), st.sampled_from([0.3, 1.0]))
-def test_kl_cov(seed, fraction, coef):
+def test_kl_cov_pulls_back_the_tokens_of_largest_covariance(seed, fraction, coef):
     batch = random_batch(seed)
     assume(batch.mask.any())
     cov = covariances(batch)
@@ -62,7 +62,7 @@ def test_kl_cov(seed, fraction, coef):
 
 
 @pytest.mark.parametrize("advantage", [0.0, 1.0])
-def test_kl_cov_keeps_its_share_of_equal_advantages(advantage):
+def test_kl_cov_keeps_its_share_where_advantages_are_equal(advantage):
     """Groups that teach nothing, or a micro-batch of one completion: every covariance is 0."""
     numbers = -torch.rand(4, 4, 10, generator=torch.Generator().manual_seed(0))
     batch = TokenBatch(*numbers, torch.full((4, 1), advantage), torch.ones(4, 10), 1.0, 1e9)

@@ -13,7 +13,7 @@ from support.runs import of_method
 from steer_trl.shaping import TokenBatch
 
 
-def test_dcpo():
+def test_dcpo_clips_at_the_papers_bounds():
     """For likely and unlikely tokens, on all sides of every bound."""
     ratios = [0.2, 0.55, 0.72, 0.9, 1.0, 1.2, 1.6, 2.9, 5.0, 12.0]
     q, ratio, a = torch.tensor(list(product([0.02, 0.3, 0.9], ratios, [1.5, -0.7, 0.0]))).T.reshape(3, 9, 10)

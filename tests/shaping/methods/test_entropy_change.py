@@ -17,7 +17,7 @@ STRENGTHS = st.sampled_from([-1.0, -0.3, 0.5, 1.0])
 
 
 @given(SEEDS, STRENGTHS)
-def test_entropy_change_moves_the_entropy_its_way(seed, strength):
+def test_the_entropy_moves_in_the_direction_of_the_strength(seed, strength):
     """What it adds to the change of the batch's entropy has the sign of the strength; weights stay in [0, 2]."""
     batch = random_batch(seed)
     ours = weights(kept("entropy_change", **of_method("entropy_change", strength=strength)), batch)

@@ -24,7 +24,7 @@ def test_fork_tokens_average_over_uncertain_tokens(seed, fraction):
 
 
 @given(SEEDS)
-def test_grpo_s(seed):
+def test_grpo_s_has_the_gradient_of_the_papers_loss(seed):
     batch = random_batch(seed)
     a, old, lengths = batch.advantages.double(), batch.old_logps.double(), batch.mask.sum(1).clamp(min=1)
 

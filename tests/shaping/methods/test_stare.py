@@ -24,7 +24,7 @@ class TestStare:
 
     @pytest.mark.parametrize("variant", OPERATIONS)
     @given(SEEDS, st.sampled_from([0.1, 0.25, 0.5, 0.8, 1.0]))
-    def test_sets(self, variant, seed, fraction):
+    def test_each_variant_weights_its_own_set_of_tokens(self, variant, seed, fraction):
         batch = random_batch(seed)
         sign, surprising, weight = self.OPERATIONS[variant]
         side = [place for place in trained(batch) if sign * batch.advantages[place[0]] > 0]
@@ -60,7 +60,7 @@ class TestStare:
         assert shaper.active is (gate != "batch")
 
 
-def test_what_a_relative_target_is_relative_to():
+def test_a_relative_target_is_a_share_of_the_initial_entropy():
     shaper, absolute = method("stare", stare_target_entropy=0.5, stare_target_entropy_unit="initial"), method("stare")
     assert "stare/target_entropy" not in shaper.metrics()  # no rollout yet
     for entropy in (0.6, 0.4):
@@ -81,7 +81,7 @@ def test_saturated_means_no_used_factor_moves(variant, expected):
     assert "stare/saturated" not in method("stare").metrics()
 
 
-def test_what_is_missing_of_stares():
+def test_a_missing_part_of_the_state_is_named():
     for name, state in (("gate", {"start": {}}), ("start", {"gate": False})):
         with pytest.raises(ValueError, match=f"^{name} is missing and must be"):
             method("stare").load_state_dict(state)

@@ -16,17 +16,37 @@ from support.runs import of_method
 
 
 class Case(NamedTuple):
-    needed: dict = {}  # settings of TRL without which it is refused
-    neutral: list = []  # settings, each of which leaves it nothing to do
-    lively: dict = {}  # settings for a hundred tokens: the papers' shares and bounds are for thousands
-    wrong: dict = {}  # values of its settings that are refused
-    oracles: list = []  # (what it makes of a group: for each completion a number, or one for each token; settings)
-    weights: list = []  # (the weight or the bonus of each trained token of a batch, by its place; settings)
-    scored: int = 0  # of eight completions in two micro-batches: how many get a forward pass of their own
-    fetched: tuple | None = None  # bytes per token from other ranks: always; where a group lies across. By its reads
-    marks: list = []  # shares of tokens that it logs
-    two_valued: bool = False  # whether it refuses rewards of more than two values
-    even: bool = False  # by a mean over each micro-batch: of completions of one length alone the split does not matter
+    """The properties of a method that the tests compare with it.
+
+    Attributes:
+        needed: the settings of TRL without which the method is refused.
+        neutral: settings, each of which makes the method equal to GRPO.
+        lively: settings for a hundred tokens, because the papers' shares and bounds are for thousands.
+        wrong: the values of its settings that are refused.
+        oracles: pairs of a function and settings. The function gives each completion of a group its advantage, or one
+            for each of its tokens.
+        weights: pairs of a function and settings. The function gives each trained token of a batch, by its place, its
+            weight or its bonus.
+        scored: of eight completions in two micro-batches, how many get a forward pass of their own.
+        gathered_bytes: the bytes per token that come from other ranks, always and if a group lies across ranks. `None`
+            if they follow from what the method reads.
+        marks: the shares of tokens that it logs.
+        two_valued: whether it refuses rewards of more than two values.
+        even: whether it averages over each micro-batch, so that the split matters unless all completions have the same
+            length.
+    """
+
+    needed: dict = {}
+    neutral: list = []
+    lively: dict = {}
+    wrong: dict = {}
+    oracles: list = []
+    weights: list = []
+    scored: int = 0
+    gathered_bytes: tuple | None = None
+    marks: list = []
+    two_valued: bool = False
+    even: bool = False
 
 
 def opo(group, size):
@@ -258,8 +278,8 @@ CASES = {
         wrong={"positive": [True], "correct_threshold": ["0", None]},
         oracles=[(w_reinforce, {})],
     ),
-    "psr": Case(fetched=(1, 1)),
-    "nsr": Case(fetched=(1, 1)),
+    "psr": Case(gathered_bytes=(1, 1)),
+    "nsr": Case(gathered_bytes=(1, 1)),
 }
 
 

@@ -1,4 +1,4 @@
-"""What a twin's first rollout and step are: completions, rewards, speeds, and the numbers of the log.
+"""The measurements of a twin's first rollout and step: completions, rewards, speeds, and the numbers of the log.
 
 Completions and rewards are read where TRL calls `_generate` and `_calculate_rewards`. With dynamic sampling, these are
 the completions of all attempts. All other numbers are those that the trainer logs.
@@ -25,7 +25,7 @@ from steer_trl.rewards.answers import after_thought, text_of
 from steer_trl.shaping.informative import is_informative
 from steer_trl.support.validation import is_number
 from steer_trl.trainer.correctness import deciding_function, deciding_reward, find_judges, is_decided, total_reward
-from steer_trl.trainer.dry_run.names import (
+from steer_trl.trainer.dry_run.number_names import (
     EMPTY,
     HOLD_ROLLOUTS,
     LEARNING,
@@ -40,7 +40,7 @@ from steer_trl.trainer.dry_run.shares import Shares
 from steer_trl.trainer.dry_run.template import measure_template
 from steer_trl.trainer.forward.cost import Cost
 from steer_trl.trainer.forward.layout import find_parts, has_holes
-from steer_trl.trainer.held_run import scheduled_rates
+from steer_trl.trainer.hold_callback import scheduled_rates
 from steer_trl.trainer.trl import (
     find_position,
     logged_column,
@@ -53,7 +53,7 @@ EXAMPLES = 3
 """The number of completions that are shown."""
 
 
-class Reading:
+class TwinReading:
     """Reads what a `twin` does up to its first update."""
 
     def __init__(self, twin: Any) -> None:
@@ -73,7 +73,7 @@ class Reading:
         self._began = time.perf_counter()
         # Another class of trainer does not measure itself whether the sampling policy is the scored one.
         self._passes: FirstStep | None = None
-        self._shares = Shares(twin.shaping.shapers if "shaping" in vars(twin) else {})
+        self._shares = Shares(twin.parts.shapers if "parts" in vars(twin) else {})
         self._texts: list[str] = []
         self._thoughts: list[bool] = []
         self._is_cut: list[bool] = []
@@ -85,47 +85,47 @@ class Reading:
         device = self._twin.accelerator.device
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
-        if "shaping" not in vars(self._twin):
+        if "parts" not in vars(self._twin):
             self._passes = FirstStep(self._twin.model, self._twin.args)
         self._began = time.perf_counter()
         clip = self._twin.accelerator.clip_grad_norm_
 
-        def keep_norm(*given: Any, **named: Any) -> Any:
-            norm = clip(*given, **named)
+        def keep_norm(*args: Any, **kwargs: Any) -> Any:
+            norm = clip(*args, **kwargs)
             self.grad_norm = None if norm is None else float(norm)
             return norm
 
         self._twin.accelerator.clip_grad_norm_ = keep_norm
 
-    def read_completions(self, generate: Callable[..., Any], given: list[Any], *others: Any, **named: Any) -> Any:
-        """Call TRL's complete `_generate` on the `given` prompts, and read the completions."""
-        generated = self._time("generation", generate, given, *others, **named)
-        prompts, ids, _, completions, *_ = generated
+    def read_completions(self, generate: Callable[..., Any], prompts: list[Any], *args: Any, **kwargs: Any) -> Any:
+        """Call TRL's complete `_generate` on the `prompts`, and read the completions."""
+        generated = self._time("generation", generate, prompts, *args, **kwargs)
+        prompt_ids, ids, _, completions, *_ = generated
         if not self.prompt_lengths and not isinstance(self._twin.processing_class, ProcessorMixin):
-            surprisal = measure_template(self._twin, given[0], prompts[0])
+            surprisal = measure_template(self._twin, prompts[0], prompt_ids[0])
             self.numbers |= {} if surprisal is None else {TEMPLATE: surprisal}
         tokenizer = tokenizer_of(self._twin)
         ends = (*self._twin.eos_token_ids, tokenizer.pad_token_id)
-        self.prompt_lengths += map(len, prompts)
+        self.prompt_lengths += map(len, prompt_ids)
         self.completion_lengths += map(len, ids)
         self._is_cut += [not row or row[-1] not in ends for row in ids]
         self._texts += map(text_of, completions)
-        for prompt, row in zip(prompts, ids, strict=True):
+        for prompt, row in zip(prompt_ids, ids, strict=True):
             # A chat template may open the thought at the end of the prompt.
             text = str(tokenizer.decode([*prompt[-8:], *row], skip_special_tokens=False))
             self._thoughts.append(bool(text) and not after_thought(text))
         return generated
 
-    def read_rewards(self, calculate: Callable[..., Tensor], *given: Any, **named: Any) -> Tensor:
+    def read_rewards(self, calculate: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
         """Call TRL's complete `_calculate_rewards`, and read the rewards `[N, functions]` of all ranks."""
-        rewards = self._time("rewards", calculate, *given, **named)
+        rewards = self._time("rewards", calculate, *args, **kwargs)
         self.rewards = torch.cat([self.rewards, rewards.cpu()]) if len(self.rewards) else rewards.cpu()
         return rewards
 
-    def _time(self, name: str, act: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        began = time.perf_counter()
-        outcome = act(*given, **named)
-        self.seconds[name] += time.perf_counter() - began
+    def _time(self, name: str, act: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        start = time.perf_counter()
+        outcome = act(*args, **kwargs)
+        self.seconds[name] += time.perf_counter() - start
         return outcome
 
     def end(self) -> None:
@@ -170,12 +170,12 @@ class Reading:
         self.numbers |= watch.state_dict().get("numbers", {})
         if self.grad_norm is not None:
             self.numbers[key_names.GRAD_NORM] = self.grad_norm
-        if "shaping" in vars(twin):
-            self.numbers |= twin.shaping.facts
+        if "parts" in vars(twin):
+            self.numbers |= twin.parts.facts
             shares = self._shares.take(twin.accelerator)
             self.numbers |= {f"{LEFT}{name}": share for name, share in shares.items()}
             # A method that acts on tokens that have moved since their rollout does nothing in the first step.
-            if any(shaper.surrogate for shaper in twin.shaping.shapers.values()):
+            if any(shaper.surrogate for shaper in twin.parts.shapers.values()):
                 self.unjudged.add("idle")
         elif truncation(twin.args) is not None:
             self.numbers[IS_TRUNCATED] = 1.0
@@ -203,7 +203,7 @@ class Reading:
         return numbers | ({LENGTH: longest / positions} if is_number(positions) else {})
 
     def _measure_run(self) -> dict[str, float]:
-        """Return what the length of the run means for the learning rate and for `hold_entropy`."""
+        """Return the largest share of the learning rate that is reached, and the run's length in initial rollouts."""
         twin = self._twin
         numbers = {}
         steps = twin.state.max_steps
@@ -212,7 +212,7 @@ class Reading:
             scheduler = getattr(twin.lr_scheduler, "scheduler", twin.lr_scheduler)
             full = math.fsum(scheduler.base_lrs)
             numbers[LEARNING] = max(rates) / full if full > 0 else 0.0
-        hold = getattr(getattr(twin, "shaping", None), "hold", None)
+        hold = getattr(getattr(twin, "parts", None), "hold", None)
         if hold is not None and hold.args.hold_entropy_unit == "initial":
             numbers[HOLD_ROLLOUTS] = self.rollouts / count_first_rollouts(twin.args)
         return numbers
@@ -258,7 +258,7 @@ class Reading:
             parts = find_parts(ids, masks, width, cost)
             counts["ours"] += sum(part.length for part in parts)
             counts["shared"] += sum(part.prompt is not None for part in parts)
-        padding = getattr(getattr(twin, "shaping", None), "padding", None)
+        padding = getattr(getattr(twin, "parts", None), "padding", None)
         share = min(find_position(twin).per_step / len(micro_batches_of_rollout(twin)), 1.0)
         self.tokens_of_step = round(counts["tokens"] * share * twin.accelerator.num_processes)
         if counts["tokens"]:

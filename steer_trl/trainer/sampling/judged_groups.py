@@ -18,7 +18,7 @@ Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class GroupVerdict:
+class JudgedGroups:
     """The rewards and lengths of all ranks' completions, and a mask of the informative groups.
 
     The N completions are in the order of their groups. `rewards` `[N, functions]` are NaN if a function could not
@@ -37,12 +37,12 @@ class GroupVerdict:
         return ~self.chosen.repeat_interleave(len(self.rewards) // len(self.chosen))
 
     @classmethod
-    def merge(cls, parts: list["GroupVerdict"]) -> "GroupVerdict":
-        """Concatenate the verdicts on several attempts."""
-        return cls(**{one.name: torch.cat([getattr(part, one.name) for part in parts]) for one in fields(cls)})
+    def merge(cls, parts: list["JudgedGroups"]) -> "JudgedGroups":
+        """Concatenate the judged groups of several attempts."""
+        return cls(**{field.name: torch.cat([getattr(part, field.name) for part in parts]) for field in fields(cls)})
 
 
-def judge_groups(trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], generated: tuple[Any, ...]) -> GroupVerdict:
+def judge_groups(trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], generated: tuple[Any, ...]) -> JudgedGroups:
     """Score the completions that TRL has `generated` for `inputs`, and judge the groups of all ranks.
 
     Collective.
@@ -53,7 +53,7 @@ def judge_groups(trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], generat
         row |= {name: values[i] if isinstance(values, list) else values for name, values in extra_fields.items()}
     rewards = calculate_rewards(trainer, inputs, prompts, completions, completion_ids)
     lengths = trainer.accelerator.gather(torch.tensor(count_written(generated), device=rewards.device))
-    return GroupVerdict(rewards, deciding_reward(trainer, rewards), lengths, find_informative(trainer, rewards))
+    return JudgedGroups(rewards, deciding_reward(trainer, rewards), lengths, find_informative(trainer, rewards))
 
 
 def find_informative(trainer: GRPOTrainer, rewards: Tensor) -> Tensor:
@@ -68,14 +68,14 @@ def find_informative(trainer: GRPOTrainer, rewards: Tensor) -> Tensor:
     return torch.stack([is_informative(column, size) for column in weighted.unbind(1)]).any(0)
 
 
-def share_without_judge(trainer: GRPOTrainer, verdict: GroupVerdict) -> Tensor:
+def share_without_judge(trainer: GRPOTrainer, judged: JudgedGroups) -> Tensor:
     """Return the share of the chosen groups in which no function that seems to judge correctness varies.
 
     The names of such functions contain "accuracy", "correct" or "right". The share is NaN if no group is chosen.
     """
     judges = find_judges(trainer.reward_func_names)
-    varies = torch.zeros_like(verdict.chosen)
+    varies = torch.zeros_like(judged.chosen)
     for name in judges:
-        column = verdict.rewards[:, trainer.reward_func_names.index(name)]
+        column = judged.rewards[:, trainer.reward_func_names.index(name)]
         varies |= is_informative(column, trainer.num_generations)
-    return (~varies[verdict.chosen]).float().mean()
+    return (~varies[judged.chosen]).float().mean()

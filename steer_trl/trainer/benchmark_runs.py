@@ -36,8 +36,8 @@ class BenchmarkRuns:
         several evaluation sets, the benchmarks run together with the first.
         """
         trainer = self._trainer
-        own = trainer.eval_dataset
-        name, first = next(iter(own.items())) if isinstance(own, dict) else ("", own)
+        eval_dataset = trainer.eval_dataset
+        name, first = next(iter(eval_dataset.items())) if isinstance(eval_dataset, dict) else ("", eval_dataset)
         # The data loader of a streamed data set holds a shard, whose attribute `dataset` is the data set.
         data = getattr(dataloader.dataset, "dataset", dataloader.dataset)
         if self._evaluation is None or data is not first or not prefix.endswith(name):
@@ -74,7 +74,7 @@ class TrainerGenerator:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What completions depend on, apart from the sampling, under the names of `steer-trl eval`."""
+        """The settings that completions depend on, apart from the sampling, under the names of `steer-trl eval`."""
         trainer = self.trainer
         template = getattr(trainer, "chat_template_kwargs", None)
         settings: dict[str, Any] = {
@@ -102,9 +102,9 @@ class TrainerGenerator:
         trainer.model.eval()
         with keep_random_state(trainer.accelerator.device), self._engine_samples(sampling):
             torch.manual_seed(seed)
-            drawn = draw(trainer, prompts)
+            completions = draw(trainer, prompts)
         trainer.model.train(was_training)
-        return [cut_at_eos(ids, trainer.eos_token_ids, tokenizer_of(trainer)) for ids in drawn]
+        return [cut_at_eos(ids, trainer.eos_token_ids, tokenizer_of(trainer)) for ids in completions]
 
     @contextmanager
     def _engine_samples(self, sampling: Sampling) -> Iterator[None]:

@@ -25,7 +25,7 @@ MOST_RATES = 1_000_000
 """The largest number of steps whose rates are computed. Of a longer run, evenly spaced steps are taken."""
 
 
-class HeldRun(TrainerCallback):
+class HoldCallback(TrainerCallback):
     """Prepares the controller of `hold_entropy` for a run, and reports its level and its release.
 
     `generated` knows which share of the run is done.

@@ -35,7 +35,7 @@ NEEDED = {
 
 
 @dataclass(frozen=True)
-class Command:
+class CommandLine:
     """The settings of a command line. Settings in `typed` override those in `recipe`.
 
     `unexpected` holds the words before the first flag, which belong to no setting.
@@ -81,7 +81,7 @@ def check_names(command: str, arguments: Sequence[str]) -> None:
     refuse(list(dict.fromkeys(complaints)), f"steer-trl {command}")
 
 
-def read_command(arguments: Sequence[str]) -> Command:
+def read_command(arguments: Sequence[str]) -> CommandLine:
     """Split a command line into settings and their values, and load its recipe."""
     typed: dict[str, list[str]] = {}
     unexpected = []
@@ -98,7 +98,7 @@ def read_command(arguments: Sequence[str]) -> Command:
     recipe = typed.get("config")
     settings = load_recipe(recipe[-1]) if recipe else {}
     settings.pop("env", None)
-    return Command(typed, settings, unexpected)
+    return CommandLine(typed, settings, unexpected)
 
 
 def describe_unexpected(word: str) -> str:
@@ -108,11 +108,11 @@ def describe_unexpected(word: str) -> str:
     return f"unexpected argument {word!r}. Use --setting value."
 
 
-def missing_complaints(command: str, line: Command) -> list[str]:
+def missing_complaints(command: str, line: CommandLine) -> list[str]:
     """Return complaints about required settings of the command that are missing or empty."""
     return [
-        f"{name} is missing. Give {what}."
-        for name, what in NEEDED[command].items()
+        f"{name} is missing. Give {description}."
+        for name, description in NEEDED[command].items()
         if not line.values(name) or not all(value.strip() for value in line.values(name))
     ]
 
@@ -199,7 +199,7 @@ def _is_complete(checkpoint: Path) -> bool:
     return state is not None and isinstance(state.get("global_step"), int)
 
 
-def _engine_complaints(line: Command) -> list[str]:
+def _engine_complaints(line: CommandLine) -> list[str]:
     engines = line.typed.get("accelerate_config")
     if engines:
         find_engine_file(engines[-1])

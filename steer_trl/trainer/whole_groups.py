@@ -32,7 +32,7 @@ def whole_groups(
     count = len(rollout["advantages"])
     size = trainer.num_generations
     start = trainer.accelerator.process_index * count
-    own = slice(start, start + count)
+    rank_rows = slice(start, start + count)
     # Some completions of a group may be on other ranks.
     is_spread = count % size != 0
     sees_all = trainer.accelerator.num_processes > 1 and (is_spread or reads.all_ranks)
@@ -47,7 +47,7 @@ def whole_groups(
         return fetch(loss_mask(inputs).to(torch.uint8)).bool()
 
     # `rewards_per_function` has the rewards of all ranks.
-    rows = slice(None) if sees_all else own
+    rows = slice(None) if sees_all else rank_rows
     groups = Rollout(
         num_generations=size,
         mask=fetch_mask(rollout),
@@ -58,7 +58,7 @@ def whole_groups(
         entropies=fetch(with_truncated[OLD_ENTROPIES]) if reads.entropies else None,
         response_mask=fetch_mask(with_truncated) if with_truncated is not rollout else None,
     )
-    return groups, own if sees_all else slice(0, count)
+    return groups, rank_rows if sees_all else slice(0, count)
 
 
 def own_rows(trainer: GRPOTrainer, rollout: dict[str, Any]) -> Tensor:
