@@ -84,6 +84,7 @@ class RolloutShaping:
         self._advantages_of_trl: Tensor | None = None
         self._written: dict[str, list[list[int]]] = {}
         self._has_reported = False
+        self._is_generating = False
         self._is_read = False
 
     @property
@@ -125,7 +126,12 @@ class RolloutShaping:
 
     def _read_completions(self, generate: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Record which tokens the policy wrote, before `mask_truncated_completions` hides some of them."""
-        generated = generate(*args, **kwargs)
+        # A pass that is made while completions are generated is not one over the rollout.
+        self._is_generating = True
+        try:
+            generated = generate(*args, **kwargs)
+        finally:
+            self._is_generating = False
         _, completions, tool_masks, *_ = generated
         self._written = {"completion_mask": [[1] * len(ids) for ids in completions]}
         self._written |= {"tool_mask": tool_masks} if tool_masks is not None else {}
@@ -139,7 +145,7 @@ class RolloutShaping:
         """Record a pass of the policy. If TRL needs old log-probabilities, it stores those of one of them."""
         model = args[0] if args else kwargs["model"]
         # A head for a reference model does not compute entropies.
-        if model is not self._trainer.model:
+        if self._is_generating or model is not self._trainer.model:
             return forward_pass(*args, **kwargs)
         args, kwargs = ask_entropies(args, kwargs)
         outputs, score = self._passes.read(forward_pass, self.wants_sensitivities, *args, **kwargs)

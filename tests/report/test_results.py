@@ -9,7 +9,7 @@ from support.hub_server import complaints
 from support.runs import ON_CPU
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.data import SOURCES, load_math_dataset, reading
+from steer_trl.data import SOURCES, load_math_dataset, raw_rows
 from steer_trl.evaluation import Benchmark, BenchmarkEvaluation
 from steer_trl.report.card import CardFacts, make_card
 from steer_trl.report.hub_results import find_hub_datasets, read_results
@@ -27,7 +27,7 @@ class TestDatasets:
 
     def test_the_loader_says_where_rows_come_from(self, monkeypatch, tmp_path):
         rows = {"problem": ["1+1?", "2+2?"], "answer": ["2", "4"]}
-        monkeypatch.setattr(reading, "load_dataset", lambda **_: Dataset.from_dict(rows))  # the Hub is not here
+        monkeypatch.setattr(raw_rows, "load_dataset", lambda **_: Dataset.from_dict(rows))  # the Hub is not here
         assert find_hub_datasets(load_math_dataset("math500")) == ["HuggingFaceH4/MATH-500"]
         monkeypatch.undo()
         path = tmp_path / "math500.jsonl"

@@ -12,14 +12,14 @@ import pytest
 from support.patterns import find_patterns, write_hard_texts
 from support.steps import Counter, count_steps
 
-from steer_trl.data import instructions, lengths, loader, reading, schemas, sources, templates
-from steer_trl.rewards import answers, formulas, golds, judge, layout, numerals, points, units
+from steer_trl.data import instructions, lengths, loader, raw_rows, schemas, sources, templates
+from steer_trl.rewards import answers, formulas, golds, judge, normalization, numerals, points, units
 from steer_trl.rewards import reading as answer_reading
 from steer_trl.rewards.normalization import LONGEST, TABLE, compiled
 from steer_trl.rewards.numerals import NOTATIONS
 
-IN_TRAINING = [answers, instructions, lengths, loader, reading, schemas, sources, templates]
-IN_WORKERS = [answer_reading, formulas, golds, judge, layout, numerals, points, units]
+IN_TRAINING = [answers, instructions, lengths, loader, raw_rows, schemas, sources, templates]
+IN_WORKERS = [answer_reading, formulas, golds, judge, normalization, numerals, points, units]
 RULES = [*TABLE["layout"], *TABLE["words"], *TABLE["formulas"], *TABLE["units"]["rules"]]
 LENGTHS = (25, 50, 100)
 # Steps that do not depend on the length of a text.
