@@ -19,7 +19,7 @@ from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.monitoring.watch import RULES
 from steer_trl.rewards import MathReward
 from steer_trl.support.exceptions import CannotContinueError
-from steer_trl.trainer.dry_run.number_names import LEFT
+from steer_trl.trainer.dry_run.number_names import LEFT, TEMPLATE
 from steer_trl.trainer.dry_run.rules import BY_NAME, DRY_RULES, OF_WHOLE_RUNS, ROWS
 
 # The training afterwards.
@@ -203,6 +203,19 @@ def test_a_run_without_an_update_is_refused(make, monkeypatch):
 
 # What a dry run says.
 
+
+def answer_to(place):
+    return f"{place % 7}{'5' * (place % 3)}"
+
+
+def as_taught(prompts, completions, **_):
+    answers = {chat[0]["content"]: answer_to(place) for place, chat in enumerate(CHAT)}
+    return [
+        float(completion[0]["content"] == answers[prompt[0]["content"]])
+        for prompt, completion in zip(prompts, completions, strict=True)
+    ]
+
+
 CHAT = [[{"role": "user", "content": f"{i}+{j}="}] for i in range(8) for j in range(4)]
 
 
@@ -268,13 +281,15 @@ def sharp(model):
                 parameter.mul_(12.0)
 
 
-def teach(tokenizer, texts):
-    """Return a model that was trained on these texts."""
+def teach(tokenizer, texts, begin=None):
+    """Return a model that was trained on these texts, or on what follows the first `begin` in each."""
     model = tiny_qwen2(tokenizer, tie_word_embeddings=False)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for _ in range(40):
         batch = tokenizer(texts, return_tensors="pt", padding=True)
         labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+        for row, text in enumerate(texts if begin else ()):
+            labels[row, : len(tokenizer(text.partition(begin)[0] + begin)["input_ids"])] = -100
         model(**batch, labels=labels).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -285,13 +300,14 @@ def teach(tokenizer, texts):
 def taught():
     """Models that were trained with the chat template and without it, and their tokenizer."""
     tokenizer = tiny_tokenizer("0123456789+=assitntuer")
-    answers = [f"{place % 7}{'5' * (place % 3)}" for place in range(len(CHAT))]
+    answers = list(map(answer_to, range(len(CHAT))))
     seen = [
         tokenizer.apply_chat_template([*chat, {"role": "assistant", "content": answer}], tokenize=False)
         for chat, answer in zip(CHAT, answers, strict=True)
     ]
     plain = [f"{chat[0]['content']}{answer}<eos>" for chat, answer in zip(CHAT, answers, strict=True)]
-    return tokenizer, {"seen": teach(tokenizer, seen), "plain": teach(tokenizer, plain)}
+    models = {"seen": teach(tokenizer, seen), "plain": teach(tokenizer, plain)}
+    return tokenizer, models | {"completions only": teach(tokenizer, seen, begin="assistant<end>")}
 
 
 SIZES = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "learning_rate": 1e-4, "max_steps": 24}
@@ -319,7 +335,7 @@ BROKEN = {
     "unfinished": {"rollout": thinking, "characters": CHARACTERS + "</think>"},
     "unreadable": {"reward": "math"},
     "too_long": {"positions": 10},
-    "template": {"taught": "plain"},
+    "template": {"taught": "plain", "reward": as_taught},
     "not_finite": {"class": SteerGRPOTrainer, "model": broken_head},
     "no_learning": {"warmup_steps": 1000},
     "no_learning without a rate": {"learning_rate": 0.0},
@@ -335,6 +351,7 @@ SOUND = {
         "num_iterations": 2,
     },
     "chat": {"taught": "seen"},
+    "chat, trained on completions only": {"taught": "completions only"},
     "a judge and a format": {"reward": [is_right, format_reward]},
 }
 
@@ -411,6 +428,19 @@ def test_every_rule_has_a_row_or_is_about_whole_runs():
 def test_every_own_rule_is_provoked():
     # A device's memory cannot be filled here.
     assert {rule.name for rule in DRY_RULES} - {"memory"} <= {name.split()[0] for name in BROKEN}
+
+
+def test_a_template_that_the_model_answers_in_is_shown_with_its_surprise(look):
+    """The tokens that open an answer are no targets in training on completions only, so they are never expected."""
+    result = look(SOUND["chat, trained on completions only"])
+    (row,) = [row for row in result.rows if row.name == "template"]
+    assert result.numbers[TEMPLATE] > BY_NAME["template"].fires
+    assert row.mark == "ok" and "completions only" in row.text
+
+
+def test_the_surprise_of_a_template_does_not_depend_on_the_temperature(look):
+    cold, warm = (look({"taught": "plain", "temperature": value}).numbers[TEMPLATE] for value in (0.05, 1.0))
+    assert cold == pytest.approx(warm)
 
 
 # The share of the gradient that each method leaves.

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from steer_trl.monitoring import key_names
-from steer_trl.monitoring.rules import Numbers, Rule, find_holding, read_key
+from steer_trl.monitoring.rules import Numbers, Rule, RuleReading, find_holding, read_key
 from steer_trl.monitoring.watch import RULES
 from steer_trl.trainer.dry_run.number_names import (
     EMPTY,
@@ -17,6 +17,7 @@ from steer_trl.trainer.dry_run.number_names import (
     LEARNING,
     LENGTH,
     MEMORY,
+    PAID,
     TEMPLATE,
     UNFINISHED,
     WITHOUT_JUDGE,
@@ -26,8 +27,21 @@ OK = "ok"
 LOOK = "look"
 BAD = "bad"
 
+MOST = 0.5
+"""A share above this is most of the completions."""
+
 OF_WHOLE_RUNS = {"collapse", "explosion", "weak_gate", "saturated", "below_target"}
 """The alarms about a development that one rollout does not show."""
+
+
+def read_template(log: Numbers) -> RuleReading:
+    """Return how much the chat template surprises the model; NaN if the model answers in this format.
+
+    The surprise alone shows nothing: a model that was trained on completions only never learnt these tokens.
+    """
+    without_answer = log.get(key_names.CLIPPED_RATIO, 0.0) + log.get(EMPTY, 0.0)
+    answers = without_answer <= MOST and log.get(PAID, 1.0) > 0
+    return {"value": math.nan if answers else log[TEMPLATE]}
 
 
 DRY_RULES = (
@@ -78,14 +92,15 @@ DRY_RULES = (
     ),
     Rule(
         name="template",
-        title="The model never saw this chat template",
+        title="The model does not answer in this chat template",
         fires=1.2,
-        clears=1.0,
+        clears=1.2 - 1e-9,
         steps=0,
-        read=read_key(TEMPLATE),
-        compared=f"`{TEMPLATE}`",
+        read=read_template,
+        compared=f"`{TEMPLATE}`, if most completions are cut off or empty, or no reward function pays anything",
         text="the tokens with which the template opens an answer surprise the model {value:.1f} times as much as a "
-        "uniform choice would. Use the template that the model was trained with, or prompts as plain text.",
+        "uniform choice would, and it does not answer in this format. Compare the chat template with the one that the "
+        "model was trained with; for a base model use prompts as plain text.",
     ),
     Rule(
         name="hold_too_short",

@@ -15,7 +15,7 @@ from steer_trl.monitoring import key_names
 from steer_trl.shaping import Shaper
 from steer_trl.shaping.base import BATCH_HOOKS, ROLLOUT_HOOKS
 from steer_trl.trainer.dry_run.number_names import EMPTY, LEARNING, LEFT, TEMPLATE, UNFINISHED
-from steer_trl.trainer.dry_run.rules import BAD, FOLLOWS, OK, check_row
+from steer_trl.trainer.dry_run.rules import BAD, BY_NAME, FOLLOWS, OK, check_row
 from steer_trl.trainer.dry_run.twin_reading import TwinReading
 
 INDENT = 16
@@ -197,7 +197,12 @@ def describe_lengths(twin: Any, reading: TwinReading) -> str:
 def describe_template(twin: Any, reading: TwinReading) -> str | None:
     """Describe how much the chat template surprises the model."""
     value = reading.numbers.get(TEMPLATE)
-    return None if value is None else f"surprise of its opening {value:.2f} (0: known, 1: like a random token)"
+    if value is None:
+        return None
+    text = f"surprise of its opening {value:.2f} (0: known, 1: like a random token)"
+    rule = BY_NAME["template"]
+    is_only_high = rule.holds(value) and math.isnan(rule.read(reading.numbers)["value"])
+    return f"{text[:-1]}; also high if it was trained on completions only)" if is_only_high else text
 
 
 def describe_values(twin: Any, reading: TwinReading) -> str | None:

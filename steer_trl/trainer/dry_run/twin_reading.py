@@ -22,7 +22,7 @@ from steer_trl.monitoring.sampling_log import FirstStep
 from steer_trl.monitoring.sampling_warnings import truncation
 from steer_trl.monitoring.watch import AlarmWatch
 from steer_trl.rewards.answers import after_thought, text_of
-from steer_trl.shaping.informative import is_informative
+from steer_trl.shaping.informative import TOLERANCE, is_informative
 from steer_trl.support.validation import is_number
 from steer_trl.trainer.correctness import deciding_function, deciding_reward, find_judges, is_decided, total_reward
 from steer_trl.trainer.dry_run.number_names import (
@@ -32,6 +32,7 @@ from steer_trl.trainer.dry_run.number_names import (
     LEFT,
     LENGTH,
     MEMORY,
+    PAID,
     TEMPLATE,
     UNFINISHED,
     WITHOUT_JUDGE,
@@ -150,7 +151,9 @@ class TwinReading:
         self._gather()
         self._read_log()
         self.correct = self._find_correct()
-        self.numbers |= self._measure_completions() | self._measure_run() | self._measure_judge()
+        self.numbers |= (
+            self._measure_completions() | self._measure_run() | self._measure_judge() | self._measure_paid()
+        )
         self.examples = self._choose_examples(answers)
 
     def _gather(self) -> None:
@@ -239,6 +242,20 @@ class TwinReading:
         has_signal = is_informative(total_reward(self._twin, self.rewards), size)
         varies = torch.stack([is_informative(self.rewards[:, names.index(name)], size) for name in judges]).any(0)
         return {WITHOUT_JUDGE: (~varies[has_signal]).float().mean().item()} if has_signal.any() else {}
+
+    def _find_unpaid(self) -> list[str]:
+        """Return the reward functions that have scored completions, and have paid the same to all: nothing."""
+        names = []
+        for name, column in zip(self._twin.reward_func_names, self.rewards.unbind(1), strict=True):
+            scores = column[~column.isnan()]
+            if len(scores) and scores.max() <= 0 and scores.max() - scores.min() <= TOLERANCE:
+                names.append(name)
+        return names
+
+    def _measure_paid(self) -> dict[str, float]:
+        """Return the share of the reward functions with scores that pay anything."""
+        scoring = int((~self.rewards.isnan()).any(0).sum())
+        return {PAID: 1 - len(self._find_unpaid()) / scoring} if scoring else {}
 
     def _measure_positions(self) -> None:
         """Count the positions that a pass computes for each token of the loss, with TRL's pass and with ours."""
