@@ -239,6 +239,10 @@ def accuracy_reward(completion_ids, **_):
     return [0.0] * len(completion_ids)
 
 
+def accuracy_by_prompt(prompts, **_):
+    return by_prompt(prompts)
+
+
 def is_right(completion_ids, **_):
     return [float(ids[0] % 2) for ids in completion_ids]
 
@@ -259,6 +263,20 @@ def thinking(prompts, trainer):
     tokenizer = trainer.processing_class
     texts = ["<think>1" if row % 2 else f"<think>1</think>{row % 10}" for row in range(len(prompts))]
     return given(prompts, trainer, [[*ids, tokenizer.eos_token_id] for ids in tokenizer(texts)["input_ids"]])
+
+
+def sometimes_thinking(prompts, trainer):
+    """A quarter of the completions end inside a thought."""
+    tokenizer = trainer.processing_class
+    texts = ["<think>1" if row % 4 == 0 else f"<think>1</think>{row % 10}" for row in range(len(prompts))]
+    return given(prompts, trainer, [[*ids, tokenizer.eos_token_id] for ids in tokenizer(texts)["input_ids"]])
+
+
+def two_digits(prompts, trainer):
+    """The first token decides what is right, and the number of tokens differs within each group."""
+    end = trainer.processing_class.eos_token_id
+    firsts = [5 + (row // 4 + (row // 2 % 2) * (row % 2)) % 2 for row in range(len(prompts))]
+    return given(prompts, trainer, [[first, *[4] * (row % 2), end] for row, first in enumerate(firsts)])
 
 
 def certain(model):
@@ -317,7 +335,8 @@ BROKEN = {
     "unscored": {"reward": some(None)},
     "one_reward with all right": {"reward": some(1.0)},
     "one_reward with all wrong": {"reward": nothing},
-    "without_judge": {"reward": [accuracy_reward, format_reward]},
+    "unpaid_judge": {"reward": [accuracy_reward, format_reward]},
+    "without_judge": {"reward": [accuracy_by_prompt, format_reward]},
     "no_advantage": {"reward": by_prompt},
     "dead_groups": {"reward": one_group_differs, "num_generations": 2, "per_device_train_batch_size": 24},
     "idle": {"class": SteerGRPOTrainer} | WEAK,
@@ -329,6 +348,7 @@ BROKEN = {
     "sampled_otherwise in our trainer": {"class": SteerGRPOTrainer, "model": sharp, "reward": has_one}
     | {"generation_kwargs": {"temperature": 0.1}}
     | MANY,
+    "own_temperature": {"generation_kwargs": {"temperature": 0.9}},
     "never_ends": {"rollout": cut_off},
     "truncation": {"rollout": mostly_cut_off},
     "empty": {"rollout": mostly_empty},
@@ -397,9 +417,9 @@ def test_a_fault_is_named_with_its_remedy(look, capsys, name):
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_a_sound_run_has_no_bad_mark(look, name):
+def test_a_sound_run_is_ok_in_every_row(look, name):
     result = look(SOUND[name])
-    assert result.bad == [], result
+    assert {row.mark for row in result.rows} == {"ok"}, result
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -426,8 +446,8 @@ def test_every_rule_has_a_row_or_is_about_whole_runs():
 
 
 def test_every_own_rule_is_provoked():
-    # A device's memory cannot be filled here.
-    assert {rule.name for rule in DRY_RULES} - {"memory"} <= {name.split()[0] for name in BROKEN}
+    # A device's memory cannot be filled here, and `without_any_judge` is never bad.
+    assert {rule.name for rule in DRY_RULES} - {"memory", "without_any_judge"} <= {name.split()[0] for name in BROKEN}
 
 
 def test_a_template_that_the_model_answers_in_is_shown_with_its_surprise(look):
@@ -441,6 +461,106 @@ def test_a_template_that_the_model_answers_in_is_shown_with_its_surprise(look):
 def test_the_surprise_of_a_template_does_not_depend_on_the_temperature(look):
     cold, warm = (look({"taught": "plain", "temperature": value}).numbers[TEMPLATE] for value in (0.05, 1.0))
     assert cold == pytest.approx(warm)
+
+
+def row_of(result, name):
+    (row,) = [row for row in result.rows if row.name == name]
+    return row
+
+
+def test_a_row_to_look_at_has_its_remedy_in_words(look):
+    result = look({"rollout": sometimes_thinking, "characters": CHARACTERS + "</think>"})
+    row = row_of(result, "endings")
+    assert row.mark == "look" and row.rules == ("unfinished",)
+    assert "Raise max_completion_length" in row.remedy and not row.remedy.endswith("?")
+
+
+@pytest.mark.parametrize("settings", [{}, {"class": SteerGRPOTrainer, "correct_reward": "accuracy_reward"}])
+def test_a_reward_for_correctness_that_pays_nothing_is_called_on_an_answer(look, settings):
+    result = look(BROKEN["unpaid_judge"] | settings)
+    row = row_of(result, "reward")
+    assert row.rules == ("unpaid_judge",) and "'accuracy_reward' pays nothing" in row.remedy
+    assert "call it on an answer that you write yourself" in row.remedy
+    assert len(result.examples) == 3 and all(line.startswith("accuracy_reward 0: ") for line in result.examples)
+
+
+@pytest.mark.parametrize(
+    ("settings", "cause"),
+    [
+        ({"reward": [some(None), accuracy_reward, format_reward]}, "unscored"),
+        ({"reward": [accuracy_reward, format_reward], "rollout": mostly_cut_off}, "truncation"),
+        ({"reward": [accuracy_by_prompt, format_reward], "rollout": mostly_cut_off}, "truncation"),
+    ],
+)
+def test_another_cause_is_named_alone(look, settings, cause):
+    result = look(settings)
+    assert cause in result.bad and not {"unpaid_judge", "without_judge"} & {*result.bad}
+
+
+def test_the_function_that_correct_reward_names_is_in_the_remedy(look):
+    settings = {"class": SteerGRPOTrainer, "correct_reward": "accuracy_by_prompt"}
+    row = row_of(look(BROKEN["without_judge"] | settings), "reward")
+    assert "'accuracy_by_prompt' is the same" in row.remedy and "Set dynamic_sampling='resample', " in row.remedy
+    row = row_of(look(BROKEN["without_judge"]), "reward")
+    assert "correct_reward='accuracy_by_prompt'" in row.remedy
+
+
+def test_format_rewards_alone_are_looked_at(look):
+    row = row_of(look({"reward": [format_reward, ones]}), "reward")
+    assert row.mark == "look" and "set correct_reward" in row.remedy
+    assert row_of(look({"reward": format_reward}), "reward").mark == "ok"
+
+
+def test_groups_of_two_are_named_for_a_method_that_does_little(look):
+    idle = row_of(look(BROKEN["idle"] | {"num_generations": 2}), "methods")
+    assert idle.rules == ("idle",) and "num_generations=2" in idle.remedy
+    assert "num_generations" not in row_of(look(BROKEN["idle"]), "methods").remedy
+
+
+def test_groups_are_those_that_dynamic_sampling_keeps(look):
+    settings = {"class": SteerGRPOTrainer, "reward": [is_right, format_reward], "correct_reward": "is_right"}
+    settings |= {"advantage_shaping": "none", "rollout": two_digits, "num_generations": 2}
+    result = look(settings | {"dynamic_sampling": "resample"})
+    informative = result.numbers["dynamic_sampling/informative"]
+    assert 0 < informative < 1 - result.numbers["frac_reward_zero_std"]
+    assert f"rewards of is_right differ in {100 * informative:.3g} % of" in row_of(result, "groups").text
+    assert ", those of is_right in " in row_of(look(settings), "groups").text
+
+
+def test_groups_that_wait_are_not_generated_again(look):
+    settings = {"class": SteerGRPOTrainer, "advantage_shaping": "none", "dynamic_sampling": "resample"}
+    settings |= {"dynamic_sampling_surplus": "keep", "dynamic_sampling_factor": 3}
+    kept = row_of(look(settings), "run").text
+    # Of three groups that are generated, two wait: the run generates a third as much as without them.
+    dropped = row_of(look(settings | {"dynamic_sampling_surplus": "drop"}), "run").text
+    tokens = [int(text.split(" tokens")[0].split()[-1].replace(",", "")) for text in (kept, dropped)]
+    assert tokens[0] == pytest.approx(tokens[1] / 3, abs=1)
+
+
+def test_the_time_is_without_evaluations(make_trainer, prompts):
+    arguments = {"rollout_func": written, "reward_funcs": ones, "eval_dataset": prompts}
+    fields = SIZES | {"eval_strategy": "steps", "eval_steps": 4}
+    assert row_of(dry_run(make_trainer(trainer_arguments=arguments, **fields)), "run").text.endswith(
+        " without evaluations"
+    )
+    assert "evaluations" not in row_of(dry_run(make_trainer(trainer_arguments=arguments, **SIZES)), "run").text
+
+
+@pytest.mark.parametrize("cls", [GRPOTrainer, SteerGRPOTrainer])
+def test_padding_stays_with_eager_attention(make_trainer, tokenizer, cls):
+    model = tiny_qwen2(tokenizer, attn_implementation="eager")
+    arguments = {"rollout_func": written, "reward_funcs": ones}
+    settings = {"skip_padding": True} if cls is SteerGRPOTrainer else {}
+    trainer = make_trainer(cls, model=model, trainer_arguments=arguments, **SIZES | settings)
+    assert row_of(dry_run(trainer), "positions").text.endswith("the padding stays")
+
+
+def test_the_end_of_a_prompt_is_shown_as_the_model_gets_it(look):
+    result = look({"taught": "plain", "reward": nothing})
+    assert result.prompt_end.endswith("<eos><start>assistant<end>")
+    for width in (80, 120):
+        assert "a prompt ends in: '<start>user<end>" in result.table(width)
+        assert all(len(line) <= width for line in result.table(width).splitlines())
 
 
 # The share of the gradient that each method leaves.
