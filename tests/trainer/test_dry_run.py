@@ -283,6 +283,10 @@ def certain(model):
     model.model.norm.weight.data *= 1000
 
 
+def in_bfloat16(model):
+    model.to(torch.bfloat16)
+
+
 def broken_head(model):
     model.model.norm.weight.data[:] = torch.nan
 
@@ -357,6 +361,8 @@ BROKEN = {
     "too_long": {"positions": 10},
     "template": {"taught": "plain", "reward": as_taught},
     "not_finite": {"class": SteerGRPOTrainer, "model": broken_head},
+    "too_large_steps": {"learning_rate": 0.2},
+    "rounded_steps": {"model": in_bfloat16, "learning_rate": 1e-6},
     "no_learning": {"warmup_steps": 1000},
     "no_learning without a rate": {"learning_rate": 0.0},
 }
@@ -399,6 +405,8 @@ def look(make_trainer, tokenizer, taught):
             arguments["rollout_func"] = None
             arguments["train_dataset"] = Dataset.from_dict({"prompt": CHAT})
         arguments["processing_class"] = own
+        if fields.pop("lora", False):
+            arguments["peft_config"] = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
         trainer = make_trainer(cls, model=model, trainer_arguments=arguments, **fields)
         return dry_run(trainer)
 
@@ -561,6 +569,24 @@ def test_the_end_of_a_prompt_is_shown_as_the_model_gets_it(look):
     for width in (80, 120):
         assert "a prompt ends in: '<start>user<end>" in result.table(width)
         assert all(len(line) <= width for line in result.table(width).splitlines())
+
+
+STEPS = {
+    "the rate of first_run": ({"learning_rate": 3e-3}, "ok"),
+    "the peak of a schedule that starts at 0": ({"learning_rate": 0.2, "warmup_steps": 12}, "bad"),
+    "a peak that is not reached": ({"learning_rate": 0.2, "warmup_steps": 1000}, "ok"),
+    "LoRA": ({"lora": True, "learning_rate": 2e-4}, "ok"),
+    "LoRA in bfloat16, whose B begins at 0": ({"lora": True, "model": in_bfloat16, "learning_rate": 1e-5}, "ok"),
+    "bfloat16, a rate that is not rounded away": ({"model": in_bfloat16, "learning_rate": 1e-3}, "ok"),
+    "another optimizer": ({"optim": "sgd", "learning_rate": 5.0}, None),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_is_compared_with_the_weights(look, name):
+    settings, mark = STEPS[name]
+    result = look(settings)
+    assert [row.mark for row in result.rows if row.name == "update"] == ([mark] if mark else [])
 
 
 # The share of the gradient that each method leaves.

@@ -13,6 +13,7 @@ from steer_trl.monitoring.learning_rules import find_flagged
 from steer_trl.monitoring.rules import Numbers, Rule, RuleReading, find_holding, read_key
 from steer_trl.monitoring.watch import RULES
 from steer_trl.trainer.dry_run.number_names import (
+    CHANGE,
     DECIDES,
     EMPTY,
     GROUP_SIZE,
@@ -23,6 +24,8 @@ from steer_trl.trainer.dry_run.number_names import (
     MEMORY,
     OWN_TEMPERATURE,
     PAID,
+    PRECISION,
+    STEP_SIZE,
     TEMPLATE,
     UNFINISHED,
     UNPAID_JUDGE,
@@ -74,6 +77,16 @@ def find_remedy_without_judge(log: Numbers) -> dict[str, str]:
     elif key_names.ATTEMPTS in log:
         remedy = f"Set {setting}, by which dynamic_sampling then chooses"
     return {"judges": " and ".join(map(repr, judges)), "remedy": remedy}
+
+
+def read_step(log: Numbers) -> RuleReading:
+    """Return how much a step can change a matrix, and its size compared with a weight for the text."""
+    return {"value": log[CHANGE], "size": log[STEP_SIZE]}
+
+
+def read_rounded_step(log: Numbers) -> RuleReading:
+    """Return the size of a step in halves of the weights' spacing, and compared with a weight for the text."""
+    return {"value": log[PRECISION], "size": log[STEP_SIZE]}
 
 
 def read_own_temperature(log: Numbers) -> RuleReading:
@@ -202,6 +215,29 @@ DRY_RULES = (
         "warmup_steps than the run has steps.",
     ),
     Rule(
+        name="too_large_steps",
+        title="The learning rate is far too high",
+        fires=1.0,
+        clears=1.0 - 1e-9,
+        steps=0,
+        read=read_step,
+        compared=f"`{CHANGE}`",
+        text="a step moves a weight by {size:.2g} of its size, which destroys the model. Set learning_rate to about "
+        "1e-6 (full training) or 1e-5 (LoRA).",
+    ),
+    Rule(
+        name="rounded_steps",
+        title="The precision of the weights rounds the updates away",
+        fires=1.0 - 1e-9,
+        clears=1.0,
+        steps=0,
+        read=read_rounded_step,
+        compared=f"`{PRECISION}`",
+        text="a step moves a weight by {size:.2g} of its size, which is less than half the distance to the next "
+        "number in 16 bits, so most updates are rounded away. Keep float32 weights "
+        "(model_init_kwargs={{'dtype': 'float32'}}) and use bf16=True.",
+    ),
+    Rule(
         name="memory",
         title="The memory is nearly full",
         fires=0.97,
@@ -224,6 +260,7 @@ ROWS: dict[str, tuple[str, ...]] = {
     "lengths": ("too_long",),
     "template": ("template",),
     "values": ("out_of_bounds", "not_finite"),
+    "update": ("too_large_steps", "rounded_steps"),
     "run": ("no_learning",),
     "memory": ("memory",),
 }

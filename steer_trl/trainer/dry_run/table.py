@@ -16,7 +16,7 @@ from steer_trl.shaping import Shaper
 from steer_trl.shaping.base import BATCH_HOOKS, ROLLOUT_HOOKS
 from steer_trl.shaping.informative import is_informative
 from steer_trl.trainer.correctness import deciding_reward
-from steer_trl.trainer.dry_run.number_names import EMPTY, LEARNING, LEFT, TEMPLATE, UNFINISHED
+from steer_trl.trainer.dry_run.number_names import EMPTY, LEARNING, LEFT, STEP_SIZE, TEMPLATE, UNFINISHED
 from steer_trl.trainer.dry_run.rules import BAD, BY_NAME, EXPLAINS, FOLLOWS, OK, check_row
 from steer_trl.trainer.dry_run.twin_reading import TwinReading
 
@@ -245,6 +245,12 @@ def describe_speed(twin: Any, reading: TwinReading) -> str:
     return f"{generation:,.0f} tokens/s generated, {step:,.0f} trained on; rewards {reading.seconds['rewards']:.1f} s"
 
 
+def describe_update(twin: Any, reading: TwinReading) -> str | None:
+    """Describe how far a step moves a weight."""
+    size = reading.numbers.get(STEP_SIZE)
+    return None if size is None else f"a step at the highest rate moves a weight by about {size:.2g} of its size"
+
+
 def describe_run(twin: Any, reading: TwinReading) -> str:
     """Describe how long the run takes at the pace of the first step, which is slower than later ones."""
     seconds = reading.rollouts * reading.used * (reading.seconds["generation"] + reading.seconds["rewards"])
@@ -275,6 +281,7 @@ DESCRIPTIONS: dict[str, Callable[[Any, TwinReading], str | None]] = {
     "values": describe_values,
     "positions": describe_positions,
     "speed": describe_speed,
+    "update": describe_update,
     "run": describe_run,
     "memory": describe_memory,
 }

@@ -44,6 +44,7 @@ from steer_trl.trainer.dry_run.number_names import (
     WITHOUT_JUDGE,
 )
 from steer_trl.trainer.dry_run.shares import Shares
+from steer_trl.trainer.dry_run.step_size import measure_step
 from steer_trl.trainer.dry_run.template import measure_template
 from steer_trl.trainer.forward.cost import Cost
 from steer_trl.trainer.forward.decision import Padding
@@ -230,6 +231,7 @@ class TwinReading:
             scheduler = getattr(twin.lr_scheduler, "scheduler", twin.lr_scheduler)
             full = math.fsum(scheduler.base_lrs)
             numbers[LEARNING] = max(rates) / full if full > 0 else 0.0
+        numbers |= measure_step(twin, numbers.get(LEARNING, 1.0))
         hold = getattr(getattr(twin, "parts", None), "hold", None)
         if hold is not None and hold.args.hold_entropy_unit == "initial":
             numbers[HOLD_ROLLOUTS] = self.rollouts / count_first_rollouts(twin.args)
@@ -334,11 +336,9 @@ class TwinReading:
             parts = find_parts(ids, masks, width, cost)
             counts["ours"] += sum(part.length for part in parts)
             counts["shared"] += sum(part.prompt is not None for part in parts)
-        parts = getattr(twin, "parts", None)
+        ours = getattr(twin, "parts", None)
         # TRL's own trainer has no such part, and is told what ours would do.
-        is_packed = (
-            Padding(twin, True, twin.args.torch_compile).could_pack if parts is None else parts.padding.is_packed
-        )
+        is_packed = Padding(twin, True, twin.args.torch_compile).could_pack if ours is None else ours.padding.is_packed
         share = min(find_position(twin).per_step / len(micro_batches_of_rollout(twin)), 1.0)
         self.tokens_of_step = round(counts["tokens"] * share * twin.accelerator.num_processes)
         if counts["tokens"]:
