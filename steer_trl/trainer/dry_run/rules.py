@@ -165,7 +165,7 @@ DRY_RULES = (
         steps=0,
         read=read_own_temperature,
         compared="whether `generation_kwargs` has a temperature that differs from `temperature`",
-        text="generation_kwargs has temperature={own:g}, which differs from the setting temperature, by which tokens "
+        text="the setting generation_kwargs has temperature={own:g}, which differs from temperature, by which tokens "
         "are scored. So the policy that samples is not the one that is trained. Remove it from generation_kwargs, and "
         "set temperature.",
     ),
