@@ -8,12 +8,11 @@ of TRL's `ModelConfig` and of `MathArguments` (`arguments.py`). The command line
 """
 
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from accelerate import Accelerator, PartialState
+from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from tqdm.contrib.logging import logging_redirect_tqdm
 from transformers import AutoTokenizer
@@ -38,7 +37,7 @@ from steer_trl.support.redact import select_public
 from steer_trl.support.system import leave_group
 from steer_trl.support.validation import as_tuple
 from steer_trl.trainer.checkpoints.where_to_resume import last_complete_checkpoint
-from steer_trl.trainer.dry_run import dry_run
+from steer_trl.trainer.dry_run import dry_run, remove_empty
 
 USAGE = """steer-trl train [--config RECIPE] [--accelerate_config ENGINE] [--SETTING VALUE ...]
 
@@ -212,7 +211,8 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         with mark_crashes():
             dry_run(trainer, trains_later=False)
         if is_new:
-            remove_empty(trainer.accelerator, folder)
+            trainer.accelerator.wait_for_everyone()
+            remove_empty(folder)
         return
     # Log messages, such as alarms, are printed above the progress bar and do not break it.
     with mark_crashes(), logging_redirect_tqdm():
@@ -222,14 +222,6 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         return
     trainer.save_model()
     trainer.accelerator.print(f"Saved to {training_args.output_dir}")
-
-
-def remove_empty(accelerator: Accelerator, folder: Path) -> None:
-    """Remove a `folder` that the trainer has made, and that is empty."""
-    accelerator.wait_for_everyone()
-    # Another process or user may have written to it.
-    with suppress(OSError):
-        folder.rmdir()
 
 
 def is_model_saved(folder: Path) -> bool:

@@ -5,6 +5,7 @@ This module collects the facts from the trainer, and `report/card.py` makes the 
 
 import logging
 import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -88,7 +89,6 @@ class ModelCards:
         trainer = self._trainer
         args = trainer.args
         base_model, is_on_hub = self.base_model
-        datasets = self._card_fields.get("dataset_name")
         name = args.hub_model_id or Path(args.output_dir).absolute().name
         tags = ["generated_from_trainer", *self._tags, *as_tuple(self._card_fields.get("tags", ()))]
         return CardFacts(
@@ -100,13 +100,13 @@ class ModelCards:
             base_is_on_hub=is_on_hub,
             is_adapter=is_peft_model(trainer.model),
             is_chat=getattr(trainer.processing_class, "chat_template", None) is not None,
-            datasets=find_hub_datasets(trainer.train_dataset) if datasets is None else as_tuple(datasets),
+            datasets=self._name_datasets(),
             papers=list(dict.fromkeys(shaper.paper for shaper in self._shapers.values() if shaper.paper is not None)),
             rewards=trainer.reward_func_names,
             log=trainer.state.log_history,
             step=self._step_of_weights(),
             benchmarks=self._benchmarks,
-            recipe=self.recipe,
+            recipe={name: _hide_paths(name, value) for name, value in self.recipe.items()},
         )
 
     @cached_property
@@ -115,20 +115,56 @@ class ModelCards:
         name = get_config_model_id(self._trainer.model.config) or None
         return name, name is not None and _is_on_hub(name)
 
+    def _name_datasets(self) -> list[str]:
+        """Return the names of the training data sets on the Hub. A file or a folder has no page there."""
+        given = self._card_fields.get("dataset_name")
+        if given is None:
+            return find_hub_datasets(self._trainer.train_dataset)
+        return [str(name) for name in as_tuple(given) if _is_on_hub(str(name), "dataset")]
+
     def _step_of_weights(self) -> int:
         state = self._trainer.state
         best = state.best_global_step if self._trainer.args.load_best_model_at_end else None
         return state.global_step if self._trainer.is_in_train or not best else best
 
 
-def _is_on_hub(name: str) -> bool:
-    """Return whether `name` is a model on the Hub, rather than a folder that is or was on this or another machine."""
+MARKER = {"model": "config.json", "dataset": "README.md"}
+"""A file of a repository of each type that the cache has if it was loaded from the Hub."""
+FILES = (".json", ".jsonl", ".csv", ".parquet", ".arrow", ".yaml", ".txt")
+"""How the names of files with data end."""
+NAMES = {
+    **dict.fromkeys(("dataset_name", "eval_benchmarks", "eval_samplings"), "dataset"),
+    **dict.fromkeys(("model_name_or_path", "reward_funcs", "tools", "eval_judge"), "model"),
+}
+"""The settings of `steer-trl train` that are names or local paths, with the type of repository that they name."""
+
+
+def _hide_paths(setting: str, value: Any) -> Any:
+    """Return the value of a setting for the card: of a local path, only the name of the file or folder."""
+    if setting not in NAMES:
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_hide_paths(setting, one) for one in value]
+    if not isinstance(value, str):
+        return value
+    # A benchmark may be NAME=FILE@SAMPLES.
+    name, equals, path = value.rpartition("=")
+    is_path = re.search(r"[/\\]", path) and not _is_on_hub(path.partition("@")[0], NAMES[setting])
+    return name + equals + re.split(r"[/\\]", path.rstrip("/\\"))[-1] if is_path else value
+
+
+def _is_on_hub(name: str, repo_type: str = "model") -> bool:
+    """Return whether `name` is a repository on the Hub, rather than a path that is or was on this or another machine.
+
+    `repo_type` is `"model"` or `"dataset"`.
+    """
     # A card with a base model that cannot be on the Hub would be refused there.
     try:
         validate_repo_id(name)
     except HFValidationError:
         return False
-    if os.path.isdir(name):
+    if os.path.exists(name) or name.endswith(FILES):
         return False
-    # `runs/start` was a folder if there are runs here, unless a model of that name was loaded from the Hub.
-    return not os.path.isdir(os.path.dirname(name)) or isinstance(try_to_load_from_cache(name, "config.json"), str)
+    # `runs/start` was a folder if there are runs here, unless a repository of that name was loaded from the Hub.
+    cached = try_to_load_from_cache(name, MARKER[repo_type], repo_type=repo_type)
+    return not os.path.isdir(os.path.dirname(name)) or isinstance(cached, str)

@@ -94,13 +94,25 @@ class HoldCallback(TrainerCallback):
         if not path.falls:
             return f"{level} to the end of the run"
         end = state.max_steps
-        start = f"step {round(path.release_start * end)} of {end}"
+        start = f"step {self._last_step_at_level(args, state)} of {end}"
         if args.max_generated_tokens:
             budget = args.max_generated_tokens
             # Whichever share of the run is larger counts, because the run ends with either.
             start = f"{round(path.release_start * budget):,} of {budget:,} generated tokens or {start}"
             return f"{level} until {start}, whichever comes first, then it falls to {path.final:.3g} at the end"
         return f"{level} until {start}, then it falls to {path.final:.3g} at step {end}"
+
+    def _last_step_at_level(self, args: Any, state: TrainerState) -> int:
+        """Return the last step before the target falls.
+
+        A rollout keeps its target in all its steps, and the level is the target of the rollout that begins at the
+        release.
+        """
+        assert self._hold.regulator is not None
+        steps = max(steps_per_rollout(self._trainer) / args.gradient_accumulation_steps, 1.0)
+        release = self._hold.regulator.path.release_start * state.max_steps
+        rollouts = math.floor(release / steps + 1e-9) + 1
+        return min(math.floor(rollouts * steps), state.max_steps)
 
     def _warn_without_level(self, run: str) -> None:
         self._has_warned = True

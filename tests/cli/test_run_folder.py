@@ -45,7 +45,7 @@ def contents(folder):
 
 
 def test_a_dry_run_writes_nothing(line, tmp_path, capsys):
-    main(changed([*line[:-1], str(tmp_path / "new")], dry_run="true"))
+    main(changed([*line[:-1], str(tmp_path / "new")], dry_run="true", log_completions="true"))
     assert not (tmp_path / "new").exists()
     assert "A dry run: " in capsys.readouterr().out
 

@@ -116,6 +116,39 @@ class TestTheModel:
         trainer = make_trainer(SteerGRPOTrainer, model=model)
         assert trainer.parts.cards.base_model == (name, is_on_hub)
 
+    @pytest.mark.parametrize("is_list", [False, True])
+    def test_a_local_path_of_a_data_set_is_not_published(self, make_trainer, tmp_path, is_list):
+        (tmp_path / "rows").mkdir()
+        trainer = make_trainer(SteerGRPOTrainer)
+        local = [str(tmp_path / "rows"), "/home/else/rows", "data/problems.jsonl", "problems.jsonl", "~/rows"]
+        for name in local:
+            trainer.create_model_card(dataset_name=[name] if is_list else name)
+            text = (tmp_path / "run" / "README.md").read_text()
+            assert name not in text and "huggingface.co/datasets" not in text and "datasets:" not in text
+        trainer.create_model_card(dataset_name=[*local, "a/b"] if is_list else "a/b")
+        text = (tmp_path / "run" / "README.md").read_text()
+        assert ModelCard(text).data.datasets == ["a/b"] and str(tmp_path / "rows") not in text
+
+    def test_the_recipe_in_a_card_has_no_local_path(self, make_trainer, tmp_path):
+        trainer = make_trainer(SteerGRPOTrainer)
+        trainer.parts.cards.recipe = {
+            "dataset_name": [str(tmp_path / "a.jsonl"), "open-r1/some", "dapo-math-17k"],
+            "model_name_or_path": "/home/else/start",
+            "eval_benchmarks": ["validation=/home/else/v.jsonl@16", "aime24@32"],
+            "reward_funcs": ["rewards.contains", "org/reward-model"],
+            "instruction": "Solve 1/2 = {problem}",
+        }
+        trainer.create_model_card()
+        text = (tmp_path / "run" / "README.md").read_text()
+        (block,) = [part.split("```")[0] for part in text.split("```yaml\n")[1:]]
+        settings = yaml.safe_load(block)
+        assert settings["dataset_name"] == ["a.jsonl", "open-r1/some", "dapo-math-17k"]
+        assert settings["model_name_or_path"] == "start"
+        assert settings["eval_benchmarks"] == ["validation=v.jsonl@16", "aime24@32"]
+        assert settings["reward_funcs"] == ["rewards.contains", "org/reward-model"]
+        assert settings["instruction"] == "Solve 1/2 = {problem}"
+        assert "/home/else" not in text and str(tmp_path) not in text
+
 
 class TestLicense:
     def test_a_card_states_only_a_given_licence(self):

@@ -16,7 +16,7 @@ from pathlib import Path
 from steer_trl.cli.errors import HINT, TRACEBACK
 from steer_trl.cli.main import main
 from steer_trl.monitoring import entropy_rules, key_names, watch
-from steer_trl.trainer.dry_run.rules import DRY_RULES, OF_FIRST_ROLLOUT, WITH_RESAMPLING
+from steer_trl.trainer.dry_run.rules import DRY_RULES, OF_FIRST_ROLLOUT, OF_SMALL_GROUPS, WITH_RESAMPLING
 from support import ROOT, command_lines, mistakes
 
 FILE = ROOT / "tests/messages.txt"
@@ -47,7 +47,7 @@ def alarms():
     """Yield each alarm, and each rule of a dry run, with the text that it is made of."""
     for rule in (*watch.RULES, *DRY_RULES):
         yield rule.name, [rule.title, rule.text]
-    for texts in (OF_FIRST_ROLLOUT, WITH_RESAMPLING):
+    for texts in (OF_FIRST_ROLLOUT, OF_SMALL_GROUPS, WITH_RESAMPLING):
         for name, text in texts.items():
             yield f"{name} in a dry run", [text]
     for log in ({}, {key_names.STRENGTH: 0.5}):

@@ -19,7 +19,7 @@ from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.monitoring.watch import RULES
 from steer_trl.rewards import MathReward
 from steer_trl.support.exceptions import CannotContinueError
-from steer_trl.trainer.dry_run.number_names import LEFT
+from steer_trl.trainer.dry_run.number_names import LEFT, TEMPLATE
 from steer_trl.trainer.dry_run.rules import BY_NAME, DRY_RULES, OF_WHOLE_RUNS, ROWS
 
 # The training afterwards.
@@ -203,6 +203,19 @@ def test_a_run_without_an_update_is_refused(make, monkeypatch):
 
 # What a dry run says.
 
+
+def answer_to(place):
+    return f"{place % 7}{'5' * (place % 3)}"
+
+
+def as_taught(prompts, completions, **_):
+    answers = {chat[0]["content"]: answer_to(place) for place, chat in enumerate(CHAT)}
+    return [
+        float(completion[0]["content"] == answers[prompt[0]["content"]])
+        for prompt, completion in zip(prompts, completions, strict=True)
+    ]
+
+
 CHAT = [[{"role": "user", "content": f"{i}+{j}="}] for i in range(8) for j in range(4)]
 
 
@@ -224,6 +237,10 @@ def one_group_differs(completion_ids, **_):
 
 def accuracy_reward(completion_ids, **_):
     return [0.0] * len(completion_ids)
+
+
+def accuracy_by_prompt(prompts, **_):
+    return by_prompt(prompts)
 
 
 def is_right(completion_ids, **_):
@@ -248,8 +265,26 @@ def thinking(prompts, trainer):
     return given(prompts, trainer, [[*ids, tokenizer.eos_token_id] for ids in tokenizer(texts)["input_ids"]])
 
 
+def sometimes_thinking(prompts, trainer):
+    """A quarter of the completions end inside a thought."""
+    tokenizer = trainer.processing_class
+    texts = ["<think>1" if row % 4 == 0 else f"<think>1</think>{row % 10}" for row in range(len(prompts))]
+    return given(prompts, trainer, [[*ids, tokenizer.eos_token_id] for ids in tokenizer(texts)["input_ids"]])
+
+
+def two_digits(prompts, trainer):
+    """The first token decides what is right, and the number of tokens differs within each group."""
+    end = trainer.processing_class.eos_token_id
+    firsts = [5 + (row // 4 + (row // 2 % 2) * (row % 2)) % 2 for row in range(len(prompts))]
+    return given(prompts, trainer, [[first, *[4] * (row % 2), end] for row, first in enumerate(firsts)])
+
+
 def certain(model):
     model.model.norm.weight.data *= 1000
+
+
+def in_bfloat16(model):
+    model.to(torch.bfloat16)
 
 
 def broken_head(model):
@@ -268,13 +303,15 @@ def sharp(model):
                 parameter.mul_(12.0)
 
 
-def teach(tokenizer, texts):
-    """Return a model that was trained on these texts."""
+def teach(tokenizer, texts, begin=None):
+    """Return a model that was trained on these texts, or on what follows the first `begin` in each."""
     model = tiny_qwen2(tokenizer, tie_word_embeddings=False)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for _ in range(40):
         batch = tokenizer(texts, return_tensors="pt", padding=True)
         labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+        for row, text in enumerate(texts if begin else ()):
+            labels[row, : len(tokenizer(text.partition(begin)[0] + begin)["input_ids"])] = -100
         model(**batch, labels=labels).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -285,13 +322,14 @@ def teach(tokenizer, texts):
 def taught():
     """Models that were trained with the chat template and without it, and their tokenizer."""
     tokenizer = tiny_tokenizer("0123456789+=assitntuer")
-    answers = [f"{place % 7}{'5' * (place % 3)}" for place in range(len(CHAT))]
+    answers = list(map(answer_to, range(len(CHAT))))
     seen = [
         tokenizer.apply_chat_template([*chat, {"role": "assistant", "content": answer}], tokenize=False)
         for chat, answer in zip(CHAT, answers, strict=True)
     ]
     plain = [f"{chat[0]['content']}{answer}<eos>" for chat, answer in zip(CHAT, answers, strict=True)]
-    return tokenizer, {"seen": teach(tokenizer, seen), "plain": teach(tokenizer, plain)}
+    models = {"seen": teach(tokenizer, seen), "plain": teach(tokenizer, plain)}
+    return tokenizer, models | {"completions only": teach(tokenizer, seen, begin="assistant<end>")}
 
 
 SIZES = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "learning_rate": 1e-4, "max_steps": 24}
@@ -301,7 +339,8 @@ BROKEN = {
     "unscored": {"reward": some(None)},
     "one_reward with all right": {"reward": some(1.0)},
     "one_reward with all wrong": {"reward": nothing},
-    "without_judge": {"reward": [accuracy_reward, format_reward]},
+    "unpaid_judge": {"reward": [accuracy_reward, format_reward]},
+    "without_judge": {"reward": [accuracy_by_prompt, format_reward]},
     "no_advantage": {"reward": by_prompt},
     "dead_groups": {"reward": one_group_differs, "num_generations": 2, "per_device_train_batch_size": 24},
     "idle": {"class": SteerGRPOTrainer} | WEAK,
@@ -313,14 +352,17 @@ BROKEN = {
     "sampled_otherwise in our trainer": {"class": SteerGRPOTrainer, "model": sharp, "reward": has_one}
     | {"generation_kwargs": {"temperature": 0.1}}
     | MANY,
+    "own_temperature": {"generation_kwargs": {"temperature": 0.9}},
     "never_ends": {"rollout": cut_off},
     "truncation": {"rollout": mostly_cut_off},
     "empty": {"rollout": mostly_empty},
     "unfinished": {"rollout": thinking, "characters": CHARACTERS + "</think>"},
     "unreadable": {"reward": "math"},
     "too_long": {"positions": 10},
-    "template": {"taught": "plain"},
+    "template": {"taught": "plain", "reward": as_taught},
     "not_finite": {"class": SteerGRPOTrainer, "model": broken_head},
+    "too_large_steps": {"learning_rate": 0.2},
+    "rounded_steps": {"model": in_bfloat16, "learning_rate": 1e-6},
     "no_learning": {"warmup_steps": 1000},
     "no_learning without a rate": {"learning_rate": 0.0},
 }
@@ -335,6 +377,7 @@ SOUND = {
         "num_iterations": 2,
     },
     "chat": {"taught": "seen"},
+    "chat, trained on completions only": {"taught": "completions only"},
     "a judge and a format": {"reward": [is_right, format_reward]},
 }
 
@@ -362,6 +405,8 @@ def look(make_trainer, tokenizer, taught):
             arguments["rollout_func"] = None
             arguments["train_dataset"] = Dataset.from_dict({"prompt": CHAT})
         arguments["processing_class"] = own
+        if fields.pop("lora", False):
+            arguments["peft_config"] = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
         trainer = make_trainer(cls, model=model, trainer_arguments=arguments, **fields)
         return dry_run(trainer)
 
@@ -380,9 +425,9 @@ def test_a_fault_is_named_with_its_remedy(look, capsys, name):
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_a_sound_run_has_no_bad_mark(look, name):
+def test_a_sound_run_is_ok_in_every_row(look, name):
     result = look(SOUND[name])
-    assert result.bad == [], result
+    assert {row.mark for row in result.rows} == {"ok"}, result
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -409,8 +454,139 @@ def test_every_rule_has_a_row_or_is_about_whole_runs():
 
 
 def test_every_own_rule_is_provoked():
-    # A device's memory cannot be filled here.
-    assert {rule.name for rule in DRY_RULES} - {"memory"} <= {name.split()[0] for name in BROKEN}
+    # A device's memory cannot be filled here, and `without_any_judge` is never bad.
+    assert {rule.name for rule in DRY_RULES} - {"memory", "without_any_judge"} <= {name.split()[0] for name in BROKEN}
+
+
+def test_a_template_that_the_model_answers_in_is_shown_with_its_surprise(look):
+    """The tokens that open an answer are no targets in training on completions only, so they are never expected."""
+    result = look(SOUND["chat, trained on completions only"])
+    (row,) = [row for row in result.rows if row.name == "template"]
+    assert result.numbers[TEMPLATE] > BY_NAME["template"].fires
+    assert row.mark == "ok" and "completions only" in row.text
+
+
+def test_the_surprise_of_a_template_does_not_depend_on_the_temperature(look):
+    cold, warm = (look({"taught": "plain", "temperature": value}).numbers[TEMPLATE] for value in (0.05, 1.0))
+    assert cold == pytest.approx(warm)
+
+
+def row_of(result, name):
+    (row,) = [row for row in result.rows if row.name == name]
+    return row
+
+
+def test_a_row_to_look_at_has_its_remedy_in_words(look):
+    result = look({"rollout": sometimes_thinking, "characters": CHARACTERS + "</think>"})
+    row = row_of(result, "endings")
+    assert row.mark == "look" and row.rules == ("unfinished",)
+    assert "Raise max_completion_length" in row.remedy and not row.remedy.endswith("?")
+
+
+@pytest.mark.parametrize("settings", [{}, {"class": SteerGRPOTrainer, "correct_reward": "accuracy_reward"}])
+def test_a_reward_for_correctness_that_pays_nothing_is_called_on_an_answer(look, settings):
+    result = look(BROKEN["unpaid_judge"] | settings)
+    row = row_of(result, "reward")
+    assert row.rules == ("unpaid_judge",) and "'accuracy_reward' pays nothing" in row.remedy
+    assert "call it on an answer that you write yourself" in row.remedy
+    assert len(result.examples) == 3 and all(line.startswith("accuracy_reward 0: ") for line in result.examples)
+
+
+@pytest.mark.parametrize(
+    ("settings", "cause"),
+    [
+        ({"reward": [some(None), accuracy_reward, format_reward]}, "unscored"),
+        ({"reward": [accuracy_reward, format_reward], "rollout": mostly_cut_off}, "truncation"),
+        ({"reward": [accuracy_by_prompt, format_reward], "rollout": mostly_cut_off}, "truncation"),
+    ],
+)
+def test_another_cause_is_named_alone(look, settings, cause):
+    result = look(settings)
+    assert cause in result.bad and not {"unpaid_judge", "without_judge"} & {*result.bad}
+
+
+def test_the_function_that_correct_reward_names_is_in_the_remedy(look):
+    settings = {"class": SteerGRPOTrainer, "correct_reward": "accuracy_by_prompt"}
+    row = row_of(look(BROKEN["without_judge"] | settings), "reward")
+    assert "'accuracy_by_prompt' is the same" in row.remedy and "Set dynamic_sampling='resample', " in row.remedy
+    row = row_of(look(BROKEN["without_judge"]), "reward")
+    assert "correct_reward='accuracy_by_prompt'" in row.remedy
+
+
+def test_format_rewards_alone_are_looked_at(look):
+    row = row_of(look({"reward": [format_reward, ones]}), "reward")
+    assert row.mark == "look" and "set correct_reward" in row.remedy
+    assert row_of(look({"reward": format_reward}), "reward").mark == "ok"
+
+
+def test_groups_of_two_are_named_for_a_method_that_does_little(look):
+    idle = row_of(look(BROKEN["idle"] | {"num_generations": 2}), "methods")
+    assert idle.rules == ("idle",) and "num_generations=2" in idle.remedy
+    assert "num_generations" not in row_of(look(BROKEN["idle"]), "methods").remedy
+
+
+def test_groups_are_those_that_dynamic_sampling_keeps(look):
+    settings = {"class": SteerGRPOTrainer, "reward": [is_right, format_reward], "correct_reward": "is_right"}
+    settings |= {"advantage_shaping": "none", "rollout": two_digits, "num_generations": 2}
+    result = look(settings | {"dynamic_sampling": "resample"})
+    informative = result.numbers["dynamic_sampling/informative"]
+    assert 0 < informative < 1 - result.numbers["frac_reward_zero_std"]
+    assert f"rewards of is_right differ in {100 * informative:.3g} % of" in row_of(result, "groups").text
+    assert ", those of is_right in " in row_of(look(settings), "groups").text
+
+
+def test_groups_that_wait_are_not_generated_again(look):
+    settings = {"class": SteerGRPOTrainer, "advantage_shaping": "none", "dynamic_sampling": "resample"}
+    settings |= {"dynamic_sampling_surplus": "keep", "dynamic_sampling_factor": 3}
+    kept = row_of(look(settings), "run").text
+    # Of three groups that are generated, two wait: the run generates a third as much as without them.
+    dropped = row_of(look(settings | {"dynamic_sampling_surplus": "drop"}), "run").text
+    tokens = [int(text.split(" tokens")[0].split()[-1].replace(",", "")) for text in (kept, dropped)]
+    assert tokens[0] == pytest.approx(tokens[1] / 3, abs=1)
+
+
+def test_the_time_is_without_evaluations(make_trainer, prompts):
+    arguments = {"rollout_func": written, "reward_funcs": ones, "eval_dataset": prompts}
+    fields = SIZES | {"eval_strategy": "steps", "eval_steps": 4}
+    assert row_of(dry_run(make_trainer(trainer_arguments=arguments, **fields)), "run").text.endswith(
+        " without evaluations"
+    )
+    assert "evaluations" not in row_of(dry_run(make_trainer(trainer_arguments=arguments, **SIZES)), "run").text
+
+
+@pytest.mark.parametrize("cls", [GRPOTrainer, SteerGRPOTrainer])
+def test_padding_stays_with_eager_attention(make_trainer, tokenizer, cls):
+    model = tiny_qwen2(tokenizer, attn_implementation="eager")
+    arguments = {"rollout_func": written, "reward_funcs": ones}
+    settings = {"skip_padding": True} if cls is SteerGRPOTrainer else {}
+    trainer = make_trainer(cls, model=model, trainer_arguments=arguments, **SIZES | settings)
+    assert row_of(dry_run(trainer), "positions").text.endswith("the padding stays")
+
+
+def test_the_end_of_a_prompt_is_shown_as_the_model_gets_it(look):
+    result = look({"taught": "plain", "reward": nothing})
+    assert result.prompt_end.endswith("<eos><start>assistant<end>")
+    for width in (80, 120):
+        assert "a prompt ends in: '<start>user<end>" in result.table(width)
+        assert all(len(line) <= width for line in result.table(width).splitlines())
+
+
+STEPS = {
+    "the rate of first_run": ({"learning_rate": 3e-3}, "ok"),
+    "the peak of a schedule that starts at 0": ({"learning_rate": 0.2, "warmup_steps": 12}, "bad"),
+    "a peak that is not reached": ({"learning_rate": 0.2, "warmup_steps": 1000}, "ok"),
+    "LoRA": ({"lora": True, "learning_rate": 2e-4}, "ok"),
+    "LoRA in bfloat16, whose B begins at 0": ({"lora": True, "model": in_bfloat16, "learning_rate": 1e-5}, "ok"),
+    "bfloat16, a rate that is not rounded away": ({"model": in_bfloat16, "learning_rate": 1e-3}, "ok"),
+    "another optimizer": ({"optim": "sgd", "learning_rate": 5.0}, None),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_is_compared_with_the_weights(look, name):
+    settings, mark = STEPS[name]
+    result = look(settings)
+    assert [row.mark for row in result.rows if row.name == "update"] == ([mark] if mark else [])
 
 
 # The share of the gradient that each method leaves.

@@ -25,3 +25,18 @@ def test_the_level_falls_with_finished_steps(train, prompts, epochs):
     shares = [max((step - step % 2) / steps - 0.25, 0) / 0.75 for step in range(steps)]
     targets = [entry[key] for entry in trainer.state.log_history if key in entry]
     assert steps >= 4 and targets == pytest.approx([3 - 2 * share for share in shares])
+
+
+@pytest.mark.parametrize("steps_per_generation", [2, 4])
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.5])
+def test_the_terminal_names_the_last_step_at_the_level(train, capsys, share, steps_per_generation):
+    settings = {"hold_entropy": 3.0, "hold_entropy_final": 1.0, "hold_entropy_decay_start": share, "max_steps": 6}
+    settings |= {
+        "hold_entropy_unit": "nats",
+        "steps_per_generation": steps_per_generation,
+        "advantage_shaping": "stare",
+    }
+    trainer = train(SteerGRPOTrainer, **settings)
+    targets = {line["step"]: line["hold_entropy/target"] for line in trainer.state.log_history if "loss" in line}
+    last = max(step for step, target in targets.items() if target == 3.0)
+    assert f"until step {last} of 6" in capsys.readouterr().out

@@ -14,8 +14,10 @@ from tqdm import tqdm
 from steer_trl.monitoring import key_names
 from steer_trl.shaping import Shaper
 from steer_trl.shaping.base import BATCH_HOOKS, ROLLOUT_HOOKS
-from steer_trl.trainer.dry_run.number_names import EMPTY, LEARNING, LEFT, TEMPLATE, UNFINISHED
-from steer_trl.trainer.dry_run.rules import BAD, FOLLOWS, OK, check_row
+from steer_trl.shaping.informative import is_informative
+from steer_trl.trainer.correctness import deciding_reward
+from steer_trl.trainer.dry_run.number_names import EMPTY, LEARNING, LEFT, STEP_SIZE, TEMPLATE, UNFINISHED
+from steer_trl.trainer.dry_run.rules import BAD, BY_NAME, EXPLAINS, FOLLOWS, OK, check_row
 from steer_trl.trainer.dry_run.twin_reading import TwinReading
 
 INDENT = 16
@@ -48,13 +50,15 @@ class DryRun:
     Attributes:
         rows (`list`): the rows of the table, at most 15.
         numbers (`dict`): all numbers, under the keys of the log where the log has them.
+        prompt_end (`str`): the end of a prompt as the model gets it, with special tokens.
         examples (`list`): up to three completions that are empty, cut, unfinished or without an answer, or any if all
-            have the same reward.
+            have the same reward or the reward for correctness pays nothing.
     """
 
     rows: list[Row]
     numbers: dict[str, float]
     examples: list[str]
+    prompt_end: str = ""
 
     @property
     def bad(self) -> list[str]:
@@ -75,6 +79,7 @@ class DryRun:
         if self.examples:
             lines.append("Completions to read:")
             lines += [f"      {example}"[:columns] for example in self.examples]
+            lines += _wrap(f"      a prompt ends in: {self.prompt_end!r}", columns) if self.prompt_end else []
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -96,12 +101,13 @@ def make_result(twin: Any, reading: TwinReading) -> DryRun:
         if broken & FOLLOWS.get(name, set()):
             rows.append(Row(BAD, name, text, (), ""))
             continue
-        findings = check_row(name, reading.numbers, reading.unjudged)
+        findings = check_row(name, reading.judged, reading.unjudged)
         mark = findings[0].mark if findings else OK
         decisive = [finding for finding in findings if finding.mark == mark]
-        remedy = " ".join(finding.text or f"{finding.title}?" for finding in decisive)
+        remedy = " ".join(finding.text for finding in decisive)
+        remedy = "" if broken & EXPLAINS.get(name, set()) else remedy
         rows.append(Row(mark, name, text, tuple(finding.rule for finding in decisive), remedy))
-    return DryRun(rows, reading.numbers, reading.examples)
+    return DryRun(rows, reading.numbers, reading.examples, reading.prompt_end)
 
 
 def describe_reward(twin: Any, reading: TwinReading) -> str:
@@ -124,8 +130,15 @@ def describe_groups(twin: Any, reading: TwinReading) -> str:
     """Describe how many groups have a signal, before and after dynamic sampling replaces others."""
     log = reading.numbers
     groups = len(reading.rewards) // twin.num_generations
-    alike = log.get(key_names.FRAC_REWARD_ZERO_STD, math.nan)
+    alike = reading.judged.get(key_names.FRAC_REWARD_ZERO_STD, math.nan)
     text = f"rewards differ in {_percent(1 - alike)} of {groups}"
+    decides = getattr(twin.args, "correct_reward", None)
+    if decides is not None and len(twin.reward_func_names) > 1:
+        if key_names.INFORMATIVE in log:
+            text = f"rewards of {decides} differ in {_percent(1 - alike)} of {groups}"
+        else:
+            differ = is_informative(deciding_reward(twin, reading.rewards), twin.num_generations)
+            text = f"{text}, those of {decides} in {_percent(differ.float().mean().item())}"
     attempts = log.get(key_names.ATTEMPTS, 1)
     if attempts == 1:
         return text
@@ -197,7 +210,12 @@ def describe_lengths(twin: Any, reading: TwinReading) -> str:
 def describe_template(twin: Any, reading: TwinReading) -> str | None:
     """Describe how much the chat template surprises the model."""
     value = reading.numbers.get(TEMPLATE)
-    return None if value is None else f"surprise of its opening {value:.2f} (0: known, 1: like a random token)"
+    if value is None:
+        return None
+    text = f"surprise of its opening {value:.2f} (0: known, 1: like a random token)"
+    rule = BY_NAME["template"]
+    is_only_high = rule.holds(value) and math.isnan(rule.read(reading.numbers)["value"])
+    return f"{text[:-1]}; also high if it was trained on completions only)" if is_only_high else text
 
 
 def describe_values(twin: Any, reading: TwinReading) -> str | None:
@@ -227,13 +245,19 @@ def describe_speed(twin: Any, reading: TwinReading) -> str:
     return f"{generation:,.0f} tokens/s generated, {step:,.0f} trained on; rewards {reading.seconds['rewards']:.1f} s"
 
 
+def describe_update(twin: Any, reading: TwinReading) -> str | None:
+    """Describe how far a step moves a weight."""
+    size = reading.numbers.get(STEP_SIZE)
+    return None if size is None else f"a step at the highest rate moves a weight by about {size:.2g} of its size"
+
+
 def describe_run(twin: Any, reading: TwinReading) -> str:
     """Describe how long the run takes at the pace of the first step, which is slower than later ones."""
-    seconds = reading.rollouts * (reading.seconds["generation"] + reading.seconds["rewards"])
+    seconds = reading.rollouts * reading.used * (reading.seconds["generation"] + reading.seconds["rewards"])
     seconds += twin.state.max_steps * reading.seconds["step"]
-    tokens = reading.rollouts * sum(reading.completion_lengths)
     rate = reading.numbers.get(LEARNING)
-    text = f"{twin.state.max_steps:,} steps, {tokens:,} tokens to generate, at most {tqdm.format_interval(seconds)}"
+    text = f"{twin.state.max_steps:,} steps, {reading.tokens:,} tokens to generate"
+    text += f", at most {tqdm.format_interval(seconds)}" + (" without evaluations" if reading.evaluates else "")
     return text if rate is None or rate >= 1 else f"{text}; rate up to {_percent(rate)}"
 
 
@@ -257,6 +281,7 @@ DESCRIPTIONS: dict[str, Callable[[Any, TwinReading], str | None]] = {
     "values": describe_values,
     "positions": describe_positions,
     "speed": describe_speed,
+    "update": describe_update,
     "run": describe_run,
     "memory": describe_memory,
 }

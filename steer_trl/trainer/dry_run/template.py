@@ -1,16 +1,21 @@
 """The surprisal of the tokens with which a chat template opens an answer. It shows whether the model knows them.
 
 A template ends a prompt with tokens such as `<|im_start|>assistant` and a line break. A model that was trained with it
-expects them. To one that never saw them they are less likely than a token that is drawn by chance:
+on whole conversations expects them. To one that never saw them they are less likely than a token that is drawn by
+chance. So they are to one that was trained with it on completions only:
 
     value = mean over these tokens of -ln p / ln V        1 for a uniform choice from V tokens
+
+The probabilities are those at temperature 1.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from accelerate.utils import is_peft_model
 from trl.data_utils import is_conversational
 from trl.models.utils import disable_gradient_checkpointing
 
@@ -32,6 +37,26 @@ def count_opening(trainer: Any, prompt: Any) -> int:
     return len(tokenizer(opening, add_special_tokens=False)["input_ids"]) if opening != text[True] else 0
 
 
+@contextmanager
+def at_temperature_one(trainer: Any) -> Iterator[None]:
+    """Score tokens at temperature 1 inside the `with` block.
+
+    TRL's LM head divides the logits by the temperature, so the states before it are multiplied by it.
+    """
+    policy = trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False)
+    policy = policy.get_base_model() if is_peft_model(policy) else policy
+
+    def scale(_backbone: Any, _args: Any, output: Any) -> Any:
+        output.last_hidden_state = output.last_hidden_state * trainer.temperature
+        return output
+
+    hook = policy.base_model.register_forward_hook(scale)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
 @torch.no_grad()
 def measure_template(trainer: Any, prompt: Any, ids: Sequence[int]) -> float | None:
     """Return the value of this module for a `prompt` with these token `ids`; `None` without a template.
@@ -48,6 +73,7 @@ def measure_template(trainer: Any, prompt: Any, ids: Sequence[int]) -> float | N
     with (
         keep_random_state(device),
         disable_gradient_checkpointing(trainer.model, trainer.args.gradient_checkpointing_kwargs),
+        at_temperature_one(trainer),
     ):
         logps, *_ = forward(trainer, trainer.model, row, torch.ones_like(row), count)
     vocabulary_size = trainer.model.config.get_text_config().vocab_size

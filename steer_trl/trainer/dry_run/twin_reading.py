@@ -17,28 +17,37 @@ from transformers import ProcessorMixin
 
 from steer_trl.entropy.start import count_first_rollouts
 from steer_trl.monitoring import key_names
-from steer_trl.monitoring.learning_rules import IS_TRUNCATED
+from steer_trl.monitoring.learning_rules import IS_TRUNCATED, find_flagged
 from steer_trl.monitoring.sampling_log import FirstStep
 from steer_trl.monitoring.sampling_warnings import truncation
 from steer_trl.monitoring.watch import AlarmWatch
 from steer_trl.rewards.answers import after_thought, text_of
-from steer_trl.shaping.informative import is_informative
+from steer_trl.shaping.informative import TOLERANCE, is_informative
 from steer_trl.support.validation import is_number
 from steer_trl.trainer.correctness import deciding_function, deciding_reward, find_judges, is_decided, total_reward
 from steer_trl.trainer.dry_run.number_names import (
+    DECIDES,
     EMPTY,
+    GROUP_SIZE,
     HOLD_ROLLOUTS,
     LEARNING,
     LEFT,
     LENGTH,
+    MAY_DECIDE,
     MEMORY,
+    OWN_TEMPERATURE,
+    PAID,
     TEMPLATE,
     UNFINISHED,
+    UNPAID_JUDGE,
+    WITHOUT_ANY_JUDGE,
     WITHOUT_JUDGE,
 )
 from steer_trl.trainer.dry_run.shares import Shares
+from steer_trl.trainer.dry_run.step_size import measure_step
 from steer_trl.trainer.dry_run.template import measure_template
 from steer_trl.trainer.forward.cost import Cost
+from steer_trl.trainer.forward.decision import Padding
 from steer_trl.trainer.forward.layout import find_parts, has_holes
 from steer_trl.trainer.hold_callback import scheduled_rates
 from steer_trl.trainer.trl import (
@@ -51,6 +60,8 @@ from steer_trl.trainer.trl import (
 
 EXAMPLES = 3
 """The number of completions that are shown."""
+PROMPT_END = 80
+"""The number of characters of a prompt's end that are shown."""
 
 
 class TwinReading:
@@ -61,6 +72,7 @@ class TwinReading:
         self.prompt_lengths: list[int] = []
         self.completion_lengths: list[int] = []
         self.examples: list[str] = []
+        self.prompt_end = ""
         self.rewards = torch.empty(0)
         self.correct: Tensor | None = None
         self.numbers: dict[str, float] = {}
@@ -105,6 +117,8 @@ class TwinReading:
             surprisal = measure_template(self._twin, prompts[0], prompt_ids[0])
             self.numbers |= {} if surprisal is None else {TEMPLATE: surprisal}
         tokenizer = tokenizer_of(self._twin)
+        if not self.prompt_lengths and prompt_ids:
+            self.prompt_end = str(tokenizer.decode(prompt_ids[0], skip_special_tokens=False))[-PROMPT_END:]
         ends = (*self._twin.eos_token_ids, tokenizer.pad_token_id)
         self.prompt_lengths += map(len, prompt_ids)
         self.completion_lengths += map(len, ids)
@@ -150,7 +164,9 @@ class TwinReading:
         self._gather()
         self._read_log()
         self.correct = self._find_correct()
-        self.numbers |= self._measure_completions() | self._measure_run() | self._measure_judge()
+        self.numbers |= (
+            self._measure_completions() | self._measure_run() | self._measure_judge() | self._measure_paid()
+        )
         self.examples = self._choose_examples(answers)
 
     def _gather(self) -> None:
@@ -205,17 +221,49 @@ class TwinReading:
     def _measure_run(self) -> dict[str, float]:
         """Return the largest share of the learning rate that is reached, and the run's length in initial rollouts."""
         twin = self._twin
-        numbers = {}
+        numbers = {GROUP_SIZE: float(twin.num_generations)}
+        own = (getattr(twin.args, "generation_kwargs", None) or {}).get("temperature")
+        if is_number(own) and own != twin.args.temperature:
+            numbers[OWN_TEMPERATURE] = own
         steps = twin.state.max_steps
         rates = scheduled_rates(twin.lr_scheduler, steps)
         if rates and not getattr(twin.args, "max_generated_tokens", None):
             scheduler = getattr(twin.lr_scheduler, "scheduler", twin.lr_scheduler)
             full = math.fsum(scheduler.base_lrs)
             numbers[LEARNING] = max(rates) / full if full > 0 else 0.0
+        numbers |= measure_step(twin, numbers.get(LEARNING, 1.0))
         hold = getattr(getattr(twin, "parts", None), "hold", None)
         if hold is not None and hold.args.hold_entropy_unit == "initial":
             numbers[HOLD_ROLLOUTS] = self.rollouts / count_first_rollouts(twin.args)
         return numbers
+
+    @property
+    def judged(self) -> dict[str, float]:
+        """The numbers that rules judge: those of the log, with the groups that dynamic sampling would keep."""
+        kept = self.numbers.get(key_names.INFORMATIVE)
+        return self.numbers | ({} if kept is None else {key_names.FRAC_REWARD_ZERO_STD: 1 - kept})
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether the run has evaluations, whose time is not known."""
+        return bool(self._twin.args.eval_strategy != "no")
+
+    @property
+    def used(self) -> float:
+        """The share of what was generated that the first rollout uses. Groups that wait are for later ones."""
+        waiting = self.numbers.get(key_names.WAITING, 0.0)
+        groups = self._twin.args.groups_per_rollout if waiting else 1
+        return groups / (groups + waiting)
+
+    @property
+    def tokens_per_rollout(self) -> float:
+        """The number of tokens to generate for a rollout."""
+        return sum(self.completion_lengths) * self.used
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens that the run generates, at least those of the first rollout."""
+        return max(round(self.rollouts * self.tokens_per_rollout), sum(self.completion_lengths))
 
     @property
     def rollouts(self) -> float:
@@ -226,19 +274,49 @@ class TwinReading:
         budget = getattr(twin.args, "max_generated_tokens", None)
         if not budget:
             return rollouts
-        return min(rollouts, math.ceil(budget / max(sum(self.completion_lengths), 1)))
+        return min(rollouts, math.ceil(budget / max(self.tokens_per_rollout, 1)))
 
     def _measure_judge(self) -> dict[str, float]:
-        """Return the share of groups with a signal in which no function that judges correctness varies."""
+        """Return what is known about the functions that judge correctness, if there are several functions.
+
+        These are the share of the groups with a signal in which no such function varies, and which pay nothing.
+        """
         names = self._twin.reward_func_names
-        decides = deciding_function(self._twin)
-        judges = [decides] if decides else find_judges(names)
-        if len(names) == 1 or not judges:
+        judges = self._find_judges()
+        if len(names) == 1:
             return {}
+        if not judges:
+            return {WITHOUT_ANY_JUDGE: 1.0}
+        prefix = DECIDES if is_decided(self._twin) else MAY_DECIDE
+        numbers = {f"{prefix}{name}": 1.0 for name in judges}
+        numbers |= {f"{UNPAID_JUDGE}{name}": 1.0 for name in self._find_unpaid() if name in judges}
+        # Dynamic sampling replaces the groups in which the function that decides does not vary.
+        if is_decided(self._twin) and key_names.ATTEMPTS in self.numbers:
+            return numbers
         size = self._twin.num_generations
         has_signal = is_informative(total_reward(self._twin, self.rewards), size)
         varies = torch.stack([is_informative(self.rewards[:, names.index(name)], size) for name in judges]).any(0)
-        return {WITHOUT_JUDGE: (~varies[has_signal]).float().mean().item()} if has_signal.any() else {}
+        if has_signal.any():
+            numbers[WITHOUT_JUDGE] = (~varies[has_signal]).float().mean().item()
+        return numbers
+
+    def _find_judges(self) -> list[str]:
+        decides = deciding_function(self._twin)
+        return [decides] if decides else find_judges(self._twin.reward_func_names)
+
+    def _find_unpaid(self) -> list[str]:
+        """Return the reward functions that have scored completions, and have paid the same to all: nothing."""
+        names = []
+        for name, column in zip(self._twin.reward_func_names, self.rewards.unbind(1), strict=True):
+            scores = column[~column.isnan()]
+            if len(scores) and scores.max() <= 0 and scores.max() - scores.min() <= TOLERANCE:
+                names.append(name)
+        return names
+
+    def _measure_paid(self) -> dict[str, float]:
+        """Return the share of the reward functions with scores that pay anything."""
+        scoring = int((~self.rewards.isnan()).any(0).sum())
+        return {PAID: 1 - len(self._find_unpaid()) / scoring} if scoring else {}
 
     def _measure_positions(self) -> None:
         """Count the positions that a pass computes for each token of the loss, with TRL's pass and with ours."""
@@ -258,13 +336,15 @@ class TwinReading:
             parts = find_parts(ids, masks, width, cost)
             counts["ours"] += sum(part.length for part in parts)
             counts["shared"] += sum(part.prompt is not None for part in parts)
-        padding = getattr(getattr(twin, "parts", None), "padding", None)
+        ours = getattr(twin, "parts", None)
+        # TRL's own trainer has no such part, and is told what ours would do.
+        is_packed = Padding(twin, True, twin.args.torch_compile).could_pack if ours is None else ours.padding.is_packed
         share = min(find_position(twin).per_step / len(micro_batches_of_rollout(twin)), 1.0)
         self.tokens_of_step = round(counts["tokens"] * share * twin.accelerator.num_processes)
         if counts["tokens"]:
             self.positions = {name: counts[name] / counts["tokens"] for name in ("trl", "ours")}
             self.positions |= {"shared": counts["shared"] / counts["rows"]}
-            if padding is not None and not padding.is_packed:
+            if not is_packed:
                 del self.positions["ours"], self.positions["shared"]
 
     def _choose_examples(self, answers: list[Any]) -> list[str]:
@@ -291,11 +371,18 @@ class TwinReading:
         return [f"{kind}: {_shorten(texts[place])}" for place, kind in list(chosen.items())[:EXAMPLES]]
 
     def _find_equal_rewards(self, is_chosen: Any) -> dict[str, list[bool]]:
-        """If all rewards are equal, return the other completions as a kind with the reward as its name."""
+        """Return the other completions as a kind, if all rewards are equal or the reward for correctness pays nothing.
+
+        The kind has the reward as its name.
+        """
         total = total_reward(self._twin, self.rewards)
-        if len(total) != len(self._texts) or total.isnan().any() or total.max() > total.min():
+        if len(total) != len(self._texts):
             return {}
-        return {f"reward {total[0].item():.4g}": [not chosen for chosen in is_chosen]}
+        others = [not chosen for chosen in is_chosen]
+        if not total.isnan().any() and total.max() <= total.min():
+            return {f"reward {total[0].item():.4g}": others}
+        unpaid = find_flagged(self.numbers, UNPAID_JUDGE)
+        return {f"{unpaid[0]} 0": others} if unpaid else {}
 
 
 def _shorten(text: str) -> str:

@@ -56,6 +56,11 @@ class Padding:
         """Whether a pass is one row, in which completions may share their prompt."""
         return self.is_skipped and self._is_packable
 
+    @property
+    def could_pack(self) -> bool:
+        """Whether a pass could be one row, before a comparison with TRL's pass. Nothing is logged or changed."""
+        return self._find_reason() is None and self._implementations <= PACKED.keys()
+
     @cached_property
     def cost(self) -> Cost:
         """The cost of a pass of the policy."""
