@@ -1,6 +1,7 @@
 """A dry run changes nothing of the training that follows, and names what is wrong with a run before it costs."""
 
 import random
+import re
 
 import numpy as np
 import pandas as pd
@@ -652,3 +653,16 @@ def test_a_remedy_that_the_run_has_already_is_not_advised(look):
         result = look(settings | resampling)
         (row,) = [row for row in result.rows if row.name == "groups"]
         assert row.rules == ("dead_groups",) and ("dynamic_sampling" in row.remedy) == (not resampling)
+
+
+def test_the_steps_of_a_run_that_ends_by_its_tokens_follow_from_them(look):
+    settings = {"class": SteerGRPOTrainer, "lr_scheduler_type": "constant", "steps_per_generation": 2}
+    settings |= {"gradient_accumulation_steps": 1}
+
+    def steps_and_tokens(**fields):
+        text = row_of(look(settings | fields), "run").text
+        return [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) (?:steps|tokens)", text)]
+
+    steps, of_rollout = steps_and_tokens(max_steps=2)
+    assert steps == 2
+    assert steps_and_tokens(max_steps=100_000, max_generated_tokens=3 * of_rollout) == [6, 3 * of_rollout]

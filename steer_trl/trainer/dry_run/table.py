@@ -254,9 +254,9 @@ def describe_update(twin: Any, reading: TwinReading) -> str | None:
 def describe_run(twin: Any, reading: TwinReading) -> str:
     """Describe how long the run takes at the pace of the first step, which is slower than later ones."""
     seconds = reading.rollouts * reading.used * (reading.seconds["generation"] + reading.seconds["rewards"])
-    seconds += twin.state.max_steps * reading.seconds["step"]
+    seconds += reading.steps * reading.seconds["step"]
     rate = reading.numbers.get(LEARNING)
-    text = f"{twin.state.max_steps:,} steps, {reading.tokens:,} tokens to generate"
+    text = f"{reading.steps:,} steps, {reading.tokens:,} tokens to generate"
     text += f", at most {tqdm.format_interval(seconds)}" + (" without evaluations" if reading.evaluates else "")
     return text if rate is None or rate >= 1 else f"{text}; rate up to {_percent(rate)}"
 

@@ -276,6 +276,13 @@ class TwinReading:
             return rollouts
         return min(rollouts, math.ceil(budget / max(self.tokens_per_rollout, 1)))
 
+    @property
+    def steps(self) -> int:
+        """The number of optimizer steps of the run. A budget of tokens may end it before `max_steps`."""
+        twin = self._twin
+        per_rollout = steps_per_rollout(twin) / twin.args.gradient_accumulation_steps
+        return min(twin.state.max_steps, math.ceil(self.rollouts * per_rollout))
+
     def _measure_judge(self) -> dict[str, float]:
         """Return what is known about the functions that judge correctness, if there are several functions.
 
