@@ -21,6 +21,7 @@ and then what a run needs besides:
 
     recent.py      H_k for rollouts with few prompts: the mean of several rollouts
     start.py       the initial entropy: the mean of the first rollouts
+    actuator.py    the method that is moved: its strength, and the bound of it
     learning.py    the share of the run after which a share of the learning is done
     hold.py        the regulator in a run: its method, its settings, its log
     resume.py      the path of a resumed run

@@ -1,14 +1,17 @@
 """Settings with which `hold_entropy` cannot work."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from steer_trl.options.base import ShapingConfig
-from steer_trl.shaping.base import Shaper
 from steer_trl.support.validation import check_interval
 
 
-def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:
-    """Return complaints if `hold_entropy` is set and cannot work with the `methods` or other settings."""
+def hold_conflicts(methods: Mapping[str, Any], args: ShapingConfig) -> list[str]:
+    """Return complaints if `hold_entropy` is set and cannot work with the `methods` or other settings.
+
+    `methods` maps names to the classes of methods, which have a `control` as in `actuator.py`.
+    """
     if args.hold_entropy is None:
         return []
     complaints = _path_conflicts(args)

@@ -1,7 +1,7 @@
 """The controller of `hold_entropy`: the regulator in a run.
 
 It gets the entropy of each new rollout before the updates on it, and sets the strength of one method
-(`regulator.py`). The method defines the upper bound of its strength and the gain (`Shaper.control`), and reads the
+(`regulator.py`). The method defines the upper bound of its strength and the gain (`actuator.py`), and reads the
 strength whenever it weights tokens.
 
 Until the entropy falls below the setpoint, the strength is 0 and the method has no effect. A relative level is a
@@ -15,13 +15,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from steer_trl.entropy.actuator import Actuator
 from steer_trl.entropy.learning import find_run_share
 from steer_trl.entropy.regulator import EntropyRegulator
 from steer_trl.entropy.resume import continue_path, path_settings
 from steer_trl.entropy.start import StartEntropy
 from steer_trl.entropy.target import FINAL_OVER_LEVEL, RELEASE_AFTER, TargetPath
 from steer_trl.options.base import ShapingConfig
-from steer_trl.shaping.base import Shaper
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class HoldEntropy:
     name = "hold_entropy"
     """The key under which a checkpoint saves the state of the controller."""
 
-    def __init__(self, args: ShapingConfig, shapers: Mapping[str, Shaper], start: StartEntropy) -> None:
+    def __init__(self, args: ShapingConfig, shapers: Mapping[str, Actuator], start: StartEntropy) -> None:
         self.args = args
         self.start = start
         self.shaper = next(shaper for shaper in shapers.values() if shaper.control is not None)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from steer_trl.evaluation.metrics import pass_at_k
+from steer_trl.monitoring.tries import pass_at_k
 
 PASS_AT_K = {1: "rollout_pass@1", 2: "rollout_pass@2", 4: "rollout_pass@4", 8: "rollout_pass@8"}
 """The key of the log for each k."""

@@ -21,6 +21,7 @@ import yaml
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from steer_trl.entropy.actuator import Control
 from steer_trl.options.base import ShapingConfig, settings_of
 from steer_trl.options.needs import Need
 from steer_trl.shaping.batch import Rollout, TokenBatch
@@ -33,21 +34,6 @@ Config = TypeVar("Config", bound=ShapingConfig)
 ROLLOUT_HOOKS = ("advantages", "scales", "rollout_bonus")
 BATCH_HOOKS = ("bonus", "weights")
 HOOKS = (*ROLLOUT_HOOKS, *BATCH_HOOKS, "entropy_coef", "kl_coef")
-
-
-@dataclass(frozen=True)
-class Control:
-    """The upper bound and the gain with which `hold_entropy` adjusts the strength of a method.
-
-    Attributes:
-        max_strength (`float`): the upper bound of the strength.
-        gain (`float`): how much the strength changes per unit of the controller's output.
-        option (`str`, *optional*): the option of the method that holds the initial strength.
-    """
-
-    max_strength: float
-    gain: float = 1.0
-    option: str | None = None
 
 
 @dataclass(frozen=True)

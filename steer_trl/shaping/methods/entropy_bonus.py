@@ -20,8 +20,9 @@ advantages, so it acts on such groups too.
 from dataclasses import dataclass
 from typing import Annotated
 
+from steer_trl.entropy.actuator import Control
 from steer_trl.options.base import Setting, ShapingConfig
-from steer_trl.shaping.base import PAPERS, Control, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 
 
 @dataclass

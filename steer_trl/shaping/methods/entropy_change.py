@@ -17,9 +17,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from steer_trl.entropy.actuator import Control
 from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.shaping import order_statistics
-from steer_trl.shaping.base import Control, Shaper
+from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.order_statistics import Reduce
 

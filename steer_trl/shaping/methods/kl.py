@@ -22,8 +22,9 @@ the initial model, and beta may not suffice at its bound.
 from dataclasses import dataclass
 from typing import Annotated
 
+from steer_trl.entropy.actuator import Control
 from steer_trl.options.base import Setting, ShapingConfig
-from steer_trl.shaping.base import PAPERS, Control, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 
 
 @dataclass

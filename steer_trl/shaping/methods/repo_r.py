@@ -14,8 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from steer_trl.entropy.actuator import Control
 from steer_trl.options.base import Setting, ShapingConfig
-from steer_trl.shaping.base import PAPERS, Control, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
 MAX_WEIGHT = 3.0

@@ -16,12 +16,13 @@ import torch
 from jaxtyping import Float, Float32, Shaped
 from torch import Tensor
 
+from steer_trl.entropy.actuator import Control
 from steer_trl.entropy.start import StartEntropy
 from steer_trl.options.base import Setting
 from steer_trl.options.methods import StareSettings
 from steer_trl.options.stare_variants import AMPLIFYING, ATTENUATING, stare_operations
 from steer_trl.shaping import order_statistics
-from steer_trl.shaping.base import PAPERS, Control, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
 from steer_trl.shaping.options import read_options
 from steer_trl.shaping.order_statistics import Reduce, this_process
