@@ -80,7 +80,7 @@ def test_a_budget_of_tokens_counts_its_tokens(train, capsys, caplog):
         assert (entry["hold_entropy/target"] == 3.0) == (entry["generated_tokens"] <= 0.6 * 300)
     # The run ends with its steps if it writes too few tokens, so the line names both.
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("hold_entropy: ")]
-    assert "180 of 300 generated tokens" in line and "step 240 of 400" in line
+    assert "180 of 300 generated tokens" in line and "step 241 of 400" in line
     # A linear schedule has hardly begun when the tokens are spent, which is reported.
     assert "lr_scheduler_type='linear'" in caplog.text
 
@@ -101,7 +101,7 @@ def test_the_first_line_names_level_and_steps(train, capsys):
         SteerGRPOTrainer, **HELD | SMALL | {"lr_scheduler_type": "constant", "max_steps": 5, "hold_entropy_until": 0.4}
     )
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("hold_entropy: ")]
-    assert all(part in line for part in ("3 nats", "step 2 of 5", "1.38 at step 5"))
+    assert all(part in line for part in ("3 nats", "step 3 of 5", "1.38 at step 5"))
 
 
 def test_letting_go_now_is_a_resume_with_a_nearer_end(train, make_trainer, tmp_path, caplog):

@@ -76,7 +76,8 @@ def test_the_head_has_the_values_and_gradients_of_the_tokens_that_are_left(seed,
     alone = run_head(hidden, weight[is_left], bias[is_left], places, temperature)
     for ours, expected in zip(masked, alone, strict=True):
         ours = ours[is_left] if len(ours) == vocabulary and ours.shape != expected.shape else ours
-        torch.testing.assert_close(ours, expected, atol=1e-4, rtol=1e-4)
+        # In float32, the error of a sum follows its largest term.
+        torch.testing.assert_close(ours, expected, atol=1e-4 * (1 + expected.abs().max().item()), rtol=1e-4)
 
 
 def run_head(hidden, weight, bias, ids, temperature):
