@@ -1,4 +1,4 @@
-"""Trains a published model with three settings on one GPU, and prints a table. Resumable; hours.
+"""Trains a published model with three settings on one GPU, and prints a table. It takes hours and can be resumed.
 
 python -m experiments.gpu --dry_run     what a run would be on this card, in minutes
 python -m experiments.gpu               all runs that are missing; started again, it continues

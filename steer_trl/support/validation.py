@@ -51,7 +51,7 @@ def why_not_imported(error: BaseException) -> str:
 
 
 def did_you_mean(name: object, names: Collection[str], cutoff: float = 0.7) -> str:
-    """Return `" Did you mean 'x'?"` with the most similar of the `names` names, or `""` if none is similar."""
+    """Return `" Did you mean 'x'?"` with the most similar one of `names`, or `""` if none is similar."""
     similar = get_close_matches(str(name).lower(), names, n=1, cutoff=cutoff)
     return f" Did you mean {similar[0]!r}?" if similar else ""
 

@@ -18,6 +18,7 @@ from huggingface_hub.utils import validate_repo_id
 from transformers import TrainerState
 from trl.trainer.utils import get_config_model_id
 
+from steer_trl.data.sources import FILE_BUILDERS
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.monitoring.run_log import describe_run
 from steer_trl.report.card import CardFacts, make_card
@@ -28,6 +29,16 @@ from steer_trl.support.validation import as_tuple
 from steer_trl.trainer.trl import GRPOTrainer
 
 logger = logging.getLogger(__name__)
+
+MARKER = {"model": "config.json", "dataset": "README.md"}
+"""A file of a repository of each type that the cache has if it was loaded from the Hub."""
+FILES = (*FILE_BUILDERS, ".arrow", ".yaml", ".txt")
+"""How the names of files with data end."""
+NAMES = {
+    **dict.fromkeys(("dataset_name", "eval_benchmarks", "eval_samplings"), "dataset"),
+    **dict.fromkeys(("model_name_or_path", "reward_funcs", "tools", "eval_judge"), "model"),
+}
+"""The settings of `steer-trl train` that are names or local paths, with the type of repository that they name."""
 
 
 class ModelCards:
@@ -126,17 +137,6 @@ class ModelCards:
         state = self._trainer.state
         best = state.best_global_step if self._trainer.args.load_best_model_at_end else None
         return state.global_step if self._trainer.is_in_train or not best else best
-
-
-MARKER = {"model": "config.json", "dataset": "README.md"}
-"""A file of a repository of each type that the cache has if it was loaded from the Hub."""
-FILES = (".json", ".jsonl", ".csv", ".parquet", ".arrow", ".yaml", ".txt")
-"""How the names of files with data end."""
-NAMES = {
-    **dict.fromkeys(("dataset_name", "eval_benchmarks", "eval_samplings"), "dataset"),
-    **dict.fromkeys(("model_name_or_path", "reward_funcs", "tools", "eval_judge"), "model"),
-}
-"""The settings of `steer-trl train` that are names or local paths, with the type of repository that they name."""
 
 
 def _hide_paths(setting: str, value: Any) -> Any:

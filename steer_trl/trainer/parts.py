@@ -29,7 +29,7 @@ from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.forward.decision import Padding
 from steer_trl.trainer.forward.masked_vocabulary import replace_infinite_biases
 from steer_trl.trainer.forward.ordering import Ordering
-from steer_trl.trainer.forward.passes import Passes
+from steer_trl.trainer.forward.passes import Passes, name_arguments
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.generation.switch import Generation
 from steer_trl.trainer.hold_callback import HoldCallback
@@ -40,14 +40,7 @@ from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.sampling.resample import Resampling
 from steer_trl.trainer.step import OptimizerStep
-from steer_trl.trainer.trl import (
-    FORWARD_ARGUMENTS,
-    TAGS,
-    EvalDataset,
-    GRPOTrainer,
-    build_reference,
-    forget_rollout,
-)
+from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, build_reference, forget_rollout
 
 
 class Parts:
@@ -166,9 +159,10 @@ class Parts:
         if self.shapers:
             replace_infinite_biases(self._trainer.model)
 
-    def run_pass(self, forward_pass: ForwardPass, model: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def run_pass(self, forward_pass: ForwardPass, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run TRL's `forward_pass` without padding, and keep the sensitivities that its caller wants."""
-        inputs = dict(zip(FORWARD_ARGUMENTS, args, strict=False)) | kwargs
+        inputs = name_arguments(args, kwargs)
+        model = inputs.pop("model")
         outputs, score = self.forward.run(forward_pass, self.passes.wants_sensitivities, model, inputs)
         self.passes.sensitivities = score.sensitivities
         return outputs

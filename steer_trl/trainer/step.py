@@ -236,20 +236,20 @@ class OptimizerStep:
         if not Reads.of(find_active(self._shapers), scope).step_statistics:
             return None
         others = rest_of_step(self._trainer)
+        scored, unscored = [first], others
         whole = current_micro_batch(self._trainer)
         if whole is not None and self._has_other_rows(inputs, whole):
-            inputs = whole
-            first = self._to_batch(inputs, self._rollouts.score(inputs))
+            inputs, scored, unscored = whole, [], [whole, *others]
         if self._can_read_scores(inputs):
             batches = [self._to_batch(each, read_score(each)) for each in (inputs, *others)]
         else:
-            batches = [first, *(self._to_batch(each, self._rollouts.score(each)) for each in others)]
+            batches = scored + [self._to_batch(each, self._rollouts.score(each)) for each in unscored]
         step = TokenBatch.merge(batches)
         self._rollouts.read_step(inputs, step)
         return measure_all(self._shapers, step, all_ranks)
 
     def _has_other_rows(self, inputs: dict[str, Any], whole: dict[str, Any]) -> bool:
-        """Return whether a subclass gives TRL's loss not the `whole` micro-batch, on any rank. Collective."""
+        """Return whether a subclass gives TRL's loss a part of the `whole` micro-batch, on any rank. Collective."""
         if not self._tripwire.has_handlers:
             return False
         accelerator = self._trainer.accelerator

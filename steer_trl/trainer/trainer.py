@@ -79,10 +79,10 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     Args:
         model, reward_funcs, train_dataset, ..., environment_factory: as in [`~trl.GRPOTrainer`].
-        others: further arguments of a trainer of your own, as in `class Mine(SteerGRPOTrainer, TheirTrainer)`.
         args ([`SteerGRPOConfig`], *optional*): configuration; the defaults of [`SteerGRPOConfig`] if `None`.
         benchmarks ([`~steer_trl.evaluation.BenchmarkEvaluation`], *optional*): benchmarks to run whenever the trainer
             evaluates, in addition to the `eval_dataset` if there is one.
+        others: further arguments of a trainer of your own, as in `class Mine(SteerGRPOTrainer, TheirTrainer)`.
 
     Raises:
         `TypeError`: `args` is a plain `GRPOConfig`, or no class of the trainer has an argument of this name.

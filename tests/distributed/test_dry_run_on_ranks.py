@@ -1,7 +1,7 @@
 """A dry run on two processes changes nothing of the training that follows, with each engine that can do that.
 
-FSDP cannot: it changes the model in place. There, a dry run before a training is refused, which changes nothing
-either, and one without a training gives the numbers of the training's first step.
+FSDP changes the model in place, so there a dry run before a training is refused. The refusal changes nothing
+either. A dry run without a training gives the numbers of the training's first step.
 """
 
 import pytest
