@@ -59,6 +59,7 @@ def record(arm, start, run, share, split="test"):
         log["hold_entropy/strength"] = [0.0, *(rng.choice([3.0, rng.uniform(0, 3)]) for _ in range(size - 1))]
     if arm == "C2 let go":
         made["at_equal_steps"] = {"step": 4, "evaluations": evaluations(rng, share, split)}
+    made["stopped_early"] = {"step": 4, "evaluations": evaluations(rng, share, split)}
     return made | {"steps": rng.randint(300, 500), "seconds": rng.randint(300, 500), "rollouts": log}
 
 
@@ -79,10 +80,25 @@ def write_block(folder):
     for start, run in ((71, 1), (72, 1), (73, 1), (74, 1), (71, 2), (72, 2)):
         write(folder, "block1", start, run, SHARES)
     write(folder, "block1", 75, 1, {arm: 0.9 for arm in SHARES if arm != "STARE"})
-    for block, starts_of_block, run in (("no_resampling", (71, 72), 4), ("rivals", (71,), 6)):
-        arms = ["start", *plan.read_plan()["blocks"][block]["arms"]]
-        for start in starts_of_block:
-            write(folder, block, start, run, dict.fromkeys(arms, 0.5))
+    of_plan = plan.read_plan()
+    for block in ("one_rate", "linear", "no_resampling", "six_million", "rivals"):
+        arms = ["start", *of_plan["blocks"][block]["arms"]]
+        for start in (71, 72)[: 1 if block == "rivals" else 2]:
+            write(folder, block, start, of_plan["blocks"][block]["run"], dict.fromkeys(arms, 0.5))
+    for block, look in of_plan["looks"].items():
+        for start in look["starts"]:
+            run = of_plan["blocks"][block]["run"]
+            write(folder, plan.look_name(block), start, run, look_shares(of_plan, block), "validation")
+
+
+def look_shares(of_plan, block):
+    """A share of what is solved for each arm and rate of a look, of which the larger rate has more."""
+    named = [
+        (plan.at_rate(of_plan, arm, rate, form=None), rate)
+        for arm in of_plan["blocks"][block]["arms"]
+        for rate in plan.look_rates(of_plan, block, arm)
+    ]
+    return {"start": 0.2} | {name: 0.1 + 3000 * rate for name, rate in named}
 
 
 def pilot_shares(**of_c2):
@@ -110,9 +126,13 @@ def test_the_page_is_what_another_script_computes(tmp_path):
         write(tmp_path, "pilot", start, 1, pilot_shares(**forms), "validation")
     text = page.page(chosen_plan(), tmp_path)
     wrong, equal = letgo_recomputed.check(text, tmp_path)
-    claims, values, differences, mixture = 2 * (5 + 3), (8 + 4 + 10) * 9, (4 * 7 - 3 + 3 * 3 - 2 + 3 * 9 - 2) * 6, 2
-    logs, equal_steps, held, spread, pilot = 7 * 5, 6, 2 * 2, 7 * 6, 12 * 5
-    assert wrong == [] and equal == sum((claims, values, differences, mixture, logs, equal_steps, held, spread, pilot))
+    claims, mixture = 2 * (5 + 4 + 3 + 7), 2
+    # One row for each arm and the start, and a table without its own row for each arm that others are compared with.
+    values = (8 + 5 + 4 + 4 + 8 + 10) * 9
+    differences = (4 * 7 - 3 + 4 * 4 - 3 + 2 * (3 * 3 - 2) + 4 * 7 - 3 + 3 * 9 - 2) * 6
+    logs, equal_steps, held, spread, pilot, looks = 7 * 5, 6, 2 * 2, 7 * 6, 12 * 5, 3 * 2 + 4 * 2
+    parts = claims, values, differences, mixture, logs, equal_steps, held, spread, pilot, looks
+    assert wrong == [] and equal == sum(parts)
     assert "{" not in text
 
 
@@ -172,6 +192,36 @@ def test_the_rule_chooses_the_form_that_solves_most_of_those_that_do_not_lose_in
     assert first[pilot.form()] == largest
     monkeypatch.setattr(rule, "LARGEST_LOSS", baseline - 2 * largest)
     assert first[pilot.form()] == largest
+
+
+def test_a_look_chooses_the_rate_with_the_largest_score_once_all_of_its_runs_are_there(tmp_path):
+    made = chosen_plan()
+    records = {
+        (arm, start): record(arm, start, 5, share, "validation")
+        for arm, share in look_shares(made, "six_million").items()
+        for start in (61, 62)
+    }
+    assert rule.look_choice(made, "six_million", records) == RATES
+    del records["GRPO, rate 6.25e-05", 62]
+    assert rule.look_choice(made, "six_million", records) == RATES | {"GRPO": None}
+    with pytest.raises(InvalidValueError, match="chosen: six_million"):
+        plan.block_jobs(made, "six_million")
+    made["chosen"]["six_million"] = {"GRPO": 6.25e-5}
+    rates = {job.arm: job.settings["learning_rate"] for job in plan.block_jobs(made, "six_million")}
+    assert rates == RATES | {"GRPO": 6.25e-5}
+
+
+def test_a_baseline_that_others_wait_for_is_made_one_start_ahead():
+    made = chosen_plan()
+    made["chosen"]["linear"] = RATES
+    jobs = plan.block_jobs(made, "linear")
+    assert len(jobs) == 30 and len({(job.start, job.arm) for job in jobs}) == 30
+    order = [(job.start, job.arm) for job in jobs]
+    assert order[:3] == [(71, "GRPO"), (72, "GRPO"), (71, "C2 let go")] and order[-1] == (80, "F-GRPO")
+    for job in jobs:
+        if job.tokens_of:
+            assert order.index((job.start, "GRPO")) < order.index((job.start, job.arm)) - 1
+            assert job.tokens_of.unit == job.unit and job.steps_of.unit == f"block1-start{job.start}-run1"
 
 
 def test_the_advice_prefers_what_is_simple(tmp_path):
@@ -242,3 +292,40 @@ def test_a_unit_is_published_when_all_of_its_runs_are_there(tmp_path):
     (tmp_path / "out/block1-start61-run1.jsonl.xz").unlink()
     failed = make(check=False)
     assert failed.returncode and "differs from" in failed.stderr and not path.exists()
+
+
+@needs_starts
+def test_later_blocks_end_with_the_baselines_tokens_and_stop_early(tmp_path):
+    tiny = chosen_plan()
+    tiny["common"] |= {"max_generated_tokens": 10_000, "save_steps": 2, "dynamic_sampling": "none"}
+    tiny |= {"samplings": ["t1"], "num_problems": 4}
+    arms = {"starts": [61], "arms": ["GRPO", "F-GRPO"], "split": "test"}
+    early = {"arms": ["F-GRPO"], "every": 8000, "split": "validation", "num_problems": 3}
+    falling = tiny["blocks"]["linear"]["settings"]
+    tiny["blocks"] = {
+        "block1": arms | {"stop_early": early},
+        "linear": arms | {"run": 3, "steps_of": "block1", "settings": falling},
+    }
+    tiny["chosen"]["linear"] = RATES
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(tiny, sort_keys=False))
+    words = ["--plan", "plan.yaml", "--output_dir", "runs", "--published", "out", "--workers", 2]
+    failed = run_process(
+        "-m", "experiments.letgo", "linear", *words, folder=tmp_path, PYTHONPATH=str(ROOT), check=False
+    )
+    assert failed.returncode and "block1-start61-run1, GRPO has no record" in failed.stderr
+    for block in tiny["blocks"]:
+        run_process("-m", "experiments.letgo", block, *words, folder=tmp_path, PYTHONPATH=str(ROOT))
+    constant = published.read_unit(tmp_path / "out", "block1-start61-run1")
+    linear = published.read_unit(tmp_path / "out", "linear-start61-run3")
+    assert linear["GRPO"]["steps"] == constant["GRPO"]["steps"]
+    tokens, before = linear["GRPO"]["generated_tokens"], linear["F-GRPO"].get("before")
+    first = before or linear["F-GRPO"]
+    assert first["steps"] == round(constant["F-GRPO"]["steps"] * tokens / 10_000)
+    differs = abs(first["generated_tokens"] / tokens - 1) > 0.03
+    assert differs == (before is not None)
+    if differs:
+        assert linear["F-GRPO"]["steps"] == round(first["steps"] * tokens / first["generated_tokens"])
+    stopped = constant["F-GRPO"]["stopped_early"]
+    assert stopped["scores"][str(stopped["generated_tokens"])] == max(stopped["scores"].values())
+    assert stopped["evaluations"]["t1"]["benchmarks"]["test"]["samples"] == 16 and len(stopped["scores"]) == 2
+    assert "stopped_early" not in constant["GRPO"]

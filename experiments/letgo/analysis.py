@@ -21,10 +21,12 @@ from experiments.dial.analysis import Interval, over_starts, pass_at
 from experiments.lab.published import DIGITS, entropies_of
 from experiments.lab.runs import START
 from experiments.letgo import published
-from experiments.letgo.plan import BASELINE, Plan, block_jobs, unit_name
+from experiments.letgo.plan import BASELINE, Plan, block_units, unit_name
 from experiments.letgo.runs import differences
 
 SAMPLES = 16
+STOPPED_EARLY = ", stopped early"
+"""The end of the name of an arm's checkpoint that is best on validation problems."""
 TOLERANCE = 0.1
 """How far from its level the entropy is still held, as a share of the level."""
 BOUND = 3.0
@@ -114,20 +116,30 @@ Measure = Callable[[Model], float]
 
 
 class Block:
-    """The published units of a block. Only a unit with all of its arms counts."""
+    """The published units of a block. Only a unit with all of its arms counts.
+
+    Attributes:
+        arms (`list[str]`): the arms, and those that are also judged where they would have been stopped early.
+        claims (`list[Claim]`): the registered sentences.
+        planned (`list`), units (`dict`): the starts and runs of the plan, and the models of those that are there.
+    """
 
     def __init__(self, plan: Plan, name: str, folder: Path) -> None:
         self.name = name
-        jobs = block_jobs(plan, name)
-        self.arms: list[str] = plan["blocks"][name]["arms"]
-        self.claims = [CLAIMS[i] for i in plan["blocks"][name].get("claims", ())]
-        self.planned = sorted({(job.start, job.run) for job in jobs})
+        block = plan["blocks"][name]
+        trained: list[str] = block["arms"]
+        stopped = [arm for arm in trained if arm in block.get("stop_early", {}).get("arms", ())]
+        self.arms = trained + [f"{arm}{STOPPED_EARLY}" for arm in stopped]
+        self.claims = [CLAIMS[i] for i in block.get("claims", ())]
+        self.planned = sorted(block_units(plan, name))
         self.units: dict[tuple[int, int], dict[str, Model]] = {}
         for start, run in self.planned:
             records = published.read_unit(folder, unit_name(name, start, run))
-            if set(self.arms) <= set(records):
+            if set(trained) <= set(records):
                 refuse_unequal(records)
-                self.units[start, run] = {arm: Model(record) for arm, record in records.items()}
+                models = {arm: Model(record) for arm, record in records.items()}
+                models |= {f"{arm}{STOPPED_EARLY}": Model(records[arm]["stopped_early"]) for arm in stopped}
+                self.units[start, run] = models
 
     @property
     def starts(self) -> list[int]:
@@ -177,12 +189,15 @@ class Claim(NamedTuple):
     margin: float = 0.0
 
 
+EARLY = f"{BASELINE}{STOPPED_EARLY}"
 CLAIMS = (
     Claim("at temperature 1, 16 tries solve more than GRPO's", BASELINE, "t1", 16),
     Claim("at temperature 1, 16 tries solve more than F-GRPO's", "F-GRPO", "t1", 16),
     Claim("at temperature 1, 16 tries solve more than those of the KL penalty", "KL 0.03", "t1", 16),
     Claim("at temperature 1, one try is not lower than GRPO's by 1.5 points", BASELINE, "t1", 1, -1.5),
     Claim("at temperature 0.25, one try solves more than GRPO's", BASELINE, "t0.25", 1),
+    Claim("at temperature 1, 16 tries solve more than GRPO's stopped early", EARLY, "t1", 16),
+    Claim("at temperature 1, one try is not lower by 1.5 points than GRPO's stopped early", EARLY, "t1", 1, -1.5),
 )
 
 

@@ -15,8 +15,18 @@ from experiments.lab.runs import ROOT, START
 from experiments.lab.tables import markdown_table
 from experiments.letgo import analysis, published
 from experiments.letgo.analysis import Block, Measure, Model, judge, solved
-from experiments.letgo.plan import BASELINE, NAMED, Plan, pilot_arm, read_plan, unit_name
-from experiments.letgo.rule import Pilot, Records, pass_at_temperature_one
+from experiments.letgo.plan import (
+    BASELINE,
+    NAMED,
+    Plan,
+    at_rate,
+    look_name,
+    look_rates,
+    pilot_arm,
+    read_plan,
+    unit_name,
+)
+from experiments.letgo.rule import Pilot, Records, look_choice, look_scores, pass_at_temperature_one
 
 PAGE = ROOT / "experiments/results/results4.md"
 TEXT = Path(__file__).with_name("results4.md.in")
@@ -41,7 +51,7 @@ def cell(interval: Interval, digits: int = 1) -> str:
 
 def progress(plan: Plan, blocks: Sequence[Block], folder: Path) -> str:
     """Return a table of how many units of each block are whole."""
-    rows = [["pilot", len(pilot_records(plan, folder)), "", ""]]
+    rows = [["pilot", len(records_of(folder, "pilot", plan["pilot"]["starts"])), "", ""]]
     for block in blocks:
         rows.append([f"`{block.name}`", len(block.units) * len(block.arms), len(block.units), len(block.planned)])
     whole = bool(blocks) and all(len(block.units) == len(block.planned) for block in blocks)
@@ -199,19 +209,36 @@ def advised(block: Block) -> str:
     return f"By the rules for block 1, {arms} would do. Advised: **{analysis.advised(block) or 'nothing'}**."
 
 
-def pilot_records(plan: Plan, folder: Path) -> Records:
-    """Return the pilot's published records by arm and start."""
+def records_of(folder: Path, block: str, starts: Sequence[int], run: int = 1) -> Records:
+    """Return the published records of the pilot or of a look, by arm and start."""
     found = {}
-    for start in plan["pilot"]["starts"]:
-        for arm, record in published.read_unit(folder, unit_name("pilot", start)).items():
+    for start in starts:
+        for arm, record in published.read_unit(folder, unit_name(block, start, run)).items():
             if arm != START:
                 found[arm, start] = record
     return found
 
 
+def look(plan: Plan, block: str, folder: Path) -> str:
+    """Return the scores of the look before a block, and the rates that it chooses."""
+    starts = plan["looks"][block]["starts"]
+    records = records_of(folder, look_name(block), starts, plan["blocks"][block]["run"])
+    if not records:
+        return f"`{look_name(block)}` is not run yet."
+    scores = look_scores(plan, block, records)
+    rows = []
+    for arm, choice in look_choice(plan, block, records).items():
+        for rate in look_rates(plan, block, arm):
+            score = scores.score(at_rate(plan, arm, rate, form=None))
+            chosen = "chosen" if rate == choice else ""
+            rows.append([f"{arm}, rate {rate:g}", "" if score is None else f"{100 * score:.1f}", chosen])
+    table = markdown_table(["run", "score", ""], rows)
+    return f"`{look_name(block)}`, {', '.join(f'start {start}' for start in starts)}:\n\n{table}"
+
+
 def pilot(plan: Plan, folder: Path) -> str:
     """Return the pilot's scores, the choice by the rule, and what one try or 16 tries alone would have chosen."""
-    records = pilot_records(plan, folder)
+    records = records_of(folder, "pilot", plan["pilot"]["starts"])
     scores = Pilot(plan, records)
     starts, split = plan["pilot"]["starts"], plan["pilot"]["split"]
     rows = []
@@ -263,8 +290,9 @@ def tables(plan: Plan, folder: Path) -> dict[str, str]:
     }
     by_name = {block.name: block for block in blocks}
     found |= {name: make(by_name["block1"]) if blocks else NOT_YET for name, make in makers.items()}
-    for name in ("no_resampling", "rivals"):
+    for name in ("one_rate", "linear", "no_resampling", "six_million", "rivals"):
         found[name] = values_and_differences(by_name[name]) if blocks else NOT_YET
+    found["looks"] = "\n\n".join(look(plan, name, folder) for name in plan["looks"]) if blocks else NOT_YET
     return found
 
 

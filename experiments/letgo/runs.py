@@ -1,31 +1,33 @@
-"""Runs one job of the plan: trains, evaluates, writes its record, and publishes a unit when it is whole."""
+"""Runs one job of the plan: trains, evaluates, writes its record, and publishes a unit when it is whole.
+
+A run whose rate falls has as many steps as the plan says, so that its tokens agree with those of the baseline. If they
+do not by more than 3 %, it is repeated once.
+"""
 
 import json
 import platform
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
 import torch
-import yaml
 
-from experiments.dial.runs import checkpoints_of, evaluate
 from experiments.lab import Experiment
 from experiments.lab.countdown import COUNTDOWN
-from experiments.lab.records import counts_by_sampling, file_of, publish, write_record
-from experiments.lab.runs import START, TEST, TEST_RECIPE
+from experiments.lab.records import file_of, publish, write_record
+from experiments.lab.runs import START
 from experiments.letgo import published
-from experiments.letgo.plan import BASELINE, NAMED, Job
+from experiments.letgo.checkpoints import at_equal_steps, remove_checkpoints, stop_early
+from experiments.letgo.plan import BASELINE, NAMED, Job, RunName
 from experiments.letgo.published import Record
 from experiments.letgo.starts import put
-from steer_trl.evaluation.folders import read_evaluations
 from steer_trl.support.exceptions import CannotContinueError
 
-AT_EQUAL_STEPS = "_at_equal_steps"
 FIRST_ROLLOUT = ("generated_tokens", "reward", "completions/mean_length")
 """What all runs of a unit share before their first update."""
+TOLERANCE = 0.03
+"""How far the tokens of a run may be from the baseline's, as a share of these."""
 
 
 class Runs:
@@ -41,13 +43,17 @@ class Runs:
         self._locks: dict[int, Lock] = {}
         self._publishing = Lock()
 
-    def path(self, job: Job, arm: str | None = None) -> Path:
-        """Return the path of a job's record, or of another arm's of the same unit."""
+    def path(self, job: Job | RunName, arm: str | None = None) -> Path:
+        """Return the path of a run's record, or of another arm's of the same unit."""
         return file_of(self.output_dir / "records" / job.unit, arm or job.arm, job.start, job.run)
 
     def is_done(self, job: Job) -> bool:
         """Return whether the run has a record."""
         return self.path(job).exists()
+
+    def needed(self, job: Job) -> list[Path]:
+        """Return the paths of the records without which a run cannot begin."""
+        return [self.path(name) for name in (job.steps_of, job.tokens_of) if name]
 
     def unpack(self) -> None:
         """Write the records of the published files to the folder of the runs, where they are missing."""
@@ -75,21 +81,66 @@ class Runs:
             num_problems=job.num_problems,
         )
         weights = self._make_start(job, experiment)
-        name = f"{job.arm}, run {job.run}"
-        settings = job.settings
-        if job.block != "pilot" and job.arm == NAMED:
-            settings = settings | {"save_total_limit": None}
-        experiment.train(name, settings)
         about = {"block": job.block, "run": job.run, "start_weights": weights, "processor": processor()}
-        path = self.path(job)
-        part = path.with_suffix(".part")
-        publish(part, experiment, name, job.arm, settings["seed"], settings, about)
-        record = json.loads(part.read_text())
+        settings = job.settings | self._steps(job)
+        if job.stop_early or (job.arm == NAMED and not job.steps_of):
+            settings |= {"save_total_limit": None}
+        name = f"{job.arm}, run {job.run}"
+        record = self._train(job, experiment, name, settings, about)
+        if other_steps := self._other_steps(job, record):
+            about["before"] = {key: record[key] for key in ("steps", "generated_tokens")}
+            settings |= {"max_steps": other_steps}
+            name += ", repeated"
+            record = self._train(job, experiment, name, settings, about)
         self._check(job, record)
-        if "save_total_limit" in settings:
-            record["at_equal_steps"] = self._at_equal_steps(job, experiment, name)
-        write_record(path, record)
+        folder = experiment.folder(name)
+        if job.stop_early:
+            record["stopped_early"] = stop_early(experiment, folder, job.stop_early)
+        elif "save_total_limit" in settings:
+            record["at_equal_steps"] = self._at_equal_steps(job, folder)
+        write_record(self.path(job), record)
+        remove_checkpoints(folder)
+
+    def _train(self, job: Job, experiment: Experiment, name: str, settings: Record, about: Record) -> Record:
+        """Train and evaluate, and return the record."""
+        experiment.train(name, settings)
+        part = self.path(job).with_suffix(".part")
+        publish(part, experiment, name, job.arm, settings["seed"], settings, about)
+        record: Record = json.loads(part.read_text())
         part.unlink()
+        return record
+
+    def _steps(self, job: Job) -> dict[str, int]:
+        """Return the number of steps of a run that ends by its steps.
+
+        These are those of the run at a constant rate, times the baseline's tokens over that run's.
+        """
+        if job.steps_of is None:
+            return {}
+        constant = self._record(job.steps_of)
+        share = 1.0
+        if job.tokens_of:
+            share = self._record(job.tokens_of)["generated_tokens"] / constant["settings"]["max_generated_tokens"]
+        return {"max_steps": round(constant["steps"] * share)}
+
+    def _other_steps(self, job: Job, record: Record) -> int | None:
+        """Return the number of steps with which a run is repeated, or `None` if its tokens agree."""
+        if job.tokens_of is None:
+            return None
+        ratio: float = self._record(job.tokens_of)["generated_tokens"] / record["generated_tokens"]
+        return round(record["steps"] * ratio) if abs(1 / ratio - 1) > TOLERANCE else None
+
+    def _record(self, run: RunName) -> Record:
+        """Read the record of another run.
+
+        Raises:
+            `CannotContinueError`: it is not there.
+        """
+        path = self.path(run)
+        if not path.exists():
+            raise CannotContinueError(f"{run.unit}, {run.arm} has no record, so the number of steps is not known.")
+        record: Record = json.loads(path.read_text())
+        return record
 
     def _make_start(self, job: Job, experiment: Experiment) -> str:
         """Evaluate the start model and write its record, while other workers that need it wait."""
@@ -117,25 +168,16 @@ class Runs:
                     f"compared. Remove {path.parent} and the unit's runs, and make all of them again."
                 )
 
-    def _at_equal_steps(self, job: Job, experiment: Experiment, name: str) -> Record:
-        """Evaluate the checkpoint nearest to the baseline's number of steps, and remove all but the last."""
+    def _at_equal_steps(self, job: Job, folder: Path) -> Record:
+        """Evaluate the checkpoint nearest to the baseline's number of steps."""
         baseline = self.path(job, BASELINE)
         if not baseline.exists():
             raise CannotContinueError(f"{job.unit}, {job.arm} needs the record of {BASELINE}. Run the command again.")
         steps = json.loads(baseline.read_text())["steps"]
-        run = experiment.folder(name)
-        checkpoints = {int(path.name.rpartition("-")[2]): path for path in checkpoints_of(run)}
-        nearest = min(checkpoints, key=lambda step: abs(step - steps))
-        output = run / AT_EQUAL_STEPS
-        recipe = yaml.safe_load((run / TEST_RECIPE).read_text())
-        recipe |= {"model_name_or_path": str(checkpoints[nearest]), "output_dir": str(output / TEST)}
-        evaluate(recipe, output / TEST_RECIPE)
-        for path in checkpoints_of(run)[:-1]:
-            shutil.rmtree(path)
-        return {"step": nearest, "evaluations": counts_by_sampling(read_evaluations(output / TEST))}
+        return at_equal_steps(folder, steps)
 
     def publish(self, jobs: Sequence[Job]) -> None:
-        """Publish the units of these jobs: those of the pilot as far as they are, all others when they are whole."""
+        """Publish the units of these jobs, when they are whole if they are counted, and else as far as they are."""
         units: dict[str, list[Job]] = {}
         for job in jobs:
             units.setdefault(job.unit, []).append(job)
@@ -143,7 +185,7 @@ class Runs:
             for unit, of_unit in units.items():
                 paths = [self.path(of_unit[0], START), *(self.path(job) for job in of_unit)]
                 existing = [path for path in paths if path.exists()]
-                if existing == paths or (existing and of_unit[0].block == "pilot"):
+                if existing == paths or (existing and not of_unit[0].is_counted):
                     published.write_unit(self.published, unit, existing)
 
 

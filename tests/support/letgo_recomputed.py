@@ -5,7 +5,8 @@
 It shares no line with the analysis, and reads the page itself: every number of the registered sentences with their
 verdicts and Holm's p, of what each arm solves, of the differences, of the best mixture, of what it takes, of equal
 steps, of the held part, of the spread between runs, and of the pilot with its choice must be the one that is found
-here, to its printed digits. Exits 1 if one is not, or if a table lacks a row.
+here, to its printed digits. So must the tables of the other blocks, and the rates that the looks before them choose.
+Exits 1 if one is not, or if a table lacks a row.
 """
 
 import json
@@ -18,9 +19,13 @@ from pathlib import Path
 RESULTS = Path(__file__).parents[2] / "experiments/results"
 ARMS = ["GRPO", "C2 let go", "F-GRPO", "KL 0.03", "F-GRPO and C2 let go", "STEER", "STARE"]
 RIVALS = ["Differential smoothing", "Entrocraft", "JS to the start"]
-# Other blocks, the sections of their tables, and their arms.
+EARLY = ", stopped early"
+# Other blocks in the page's order, the sections of their tables, and their arms.
 OTHERS = {
+    "one_rate": ("One learning rate for all", ARMS[:4]),
+    "linear": ("A learning rate that falls linearly to 0", ARMS[:3]),
     "no_resampling": ("Without dynamic sampling", ARMS[:3]),
+    "six_million": ("Six million tokens", ARMS[:4] + [f"{arm}{EARLY}" for arm in ("GRPO", "F-GRPO", "KL 0.03")]),
     "rivals": ("Rivals", ARMS[:3] + [arm + rate for arm in RIVALS for rate in ("", ", rate 2.5e-4")]),
 }
 TEMPERATURES = ["t0.25", "t0.5", "t1"]
@@ -130,7 +135,9 @@ def agrees(text, numbers):
 
 
 CLAIMS = [("GRPO", "t1", 16, 0), ("F-GRPO", "t1", 16, 0), ("KL 0.03", "t1", 16, 0), ("GRPO", "t1", 1, -1.5)]
-CLAIMS += [("GRPO", "t0.25", 1, 0)]
+CLAIMS += [("GRPO", "t0.25", 1, 0), (f"GRPO{EARLY}", "t1", 16, 0), (f"GRPO{EARLY}", "t1", 1, -1.5)]
+CLAIMS_OF = {"block1": [0, 1, 2, 3, 4], "linear": [0, 1, 3, 4], "no_resampling": [0, 1, 3]}
+CLAIMS_OF |= {"six_million": [0, 1, 2, 3, 4, 5, 6]}
 TRIES = [(temperature, k) for temperature in TEMPERATURES for k in (1, 16)]
 
 
@@ -166,6 +173,7 @@ def check(page, folder):
             check_values(tables[0], arms, blocks[name], compare)
             check_differences(tables[1:], arms, blocks[name], compare)
     check_pilot(page, folder, compare)
+    check_looks(page, folder, compare)
     return compare.wrong, compare.equal
 
 
@@ -173,6 +181,8 @@ def units_of(folder, block, arms):
     """Return the whole units of a block by start and run."""
     paths = folder.glob(f"{block}-start*.jsonl.xz")
     units = {tuple(map(int, re.findall(r"-(?:start|run)(\d+)", path.name))): lines_of(path) for path in paths}
+    for records in units.values():
+        records |= {f"{arm}{EARLY}": one["stopped_early"] for arm, one in records.items() if "stopped_early" in one}
     return {key: records for key, records in units.items() if set(arms) <= set(records)}
 
 
@@ -183,13 +193,7 @@ def less(units, arm, than, temperature, k):
 
 def check_claims(page, blocks, compare):
     """Check the registered sentences of all blocks, and Holm's correction over them."""
-    judged = [
-        (units, claim)
-        for name, claims in (("block1", CLAIMS), ("no_resampling", [CLAIMS[0], CLAIMS[1], CLAIMS[3]]))
-        for units in [blocks[name]]
-        if units
-        for claim in claims
-    ]
+    judged = [(blocks[name], CLAIMS[i]) for name, claims in CLAIMS_OF.items() if blocks[name] for i in claims]
     if not judged:
         return
     (table,) = rows(section(page, "The registered sentences"))
@@ -377,6 +381,39 @@ def check_pilot(page, folder, compare):
         good = [one for one in forms if one_try[forms[one]] >= least]
         value = scores if good else one_try
         compare.names("form", form[1], max(good or forms, key=lambda one: value[forms[one]]))
+
+
+# The looks before blocks: their starts, and the rates of each arm.
+SMALL, LARGE = (6.25e-5, 1.25e-4, 2.5e-4), (1.25e-4, 2.5e-4, 5e-4)
+LOOKS = {
+    "linear": ([61], {"GRPO": LARGE[:2], "C2 let go": LARGE[1:], "F-GRPO": LARGE[:2]}),
+    "six_million": ([61, 62], dict.fromkeys(ARMS[:4], SMALL[:2]) | {"C2 let go": SMALL[1:]}),
+}
+
+
+def check_looks(page, folder, compare):
+    """Check the scores of the looks, and the rates that they choose."""
+    found = section(page, "The rates of blocks 2 and 3").split("_look`")[1:]
+    for text, (block, (starts, rates)) in zip(found, LOOKS.items(), strict=True):
+        paths = [path for n in starts for path in folder.glob(f"{block}_look-start{n}-run*.jsonl.xz")]
+        if len(paths) < len(starts):
+            continue
+        records = [lines_of(path) for path in paths]
+        (table,) = rows(text)
+        compare.names(
+            block, [row[0] for row in table], [f"{a}, rate {r:g}" for a in rates for r in sorted(rates[a])[::-1]]
+        )
+        scores = {}
+        for row in table:
+            if all(row[0] in record for record in records):
+                solved = [share(one[row[0]], "t1", k, "validation") for one in records for k in (1, 2, 4, 8, 16)]
+                scores[row[0]] = average(solved)
+                compare(f"{block}, {row[0]}", row[1], [scores[row[0]]])
+        for arm in rates:
+            of = {f"{arm}, rate {rate:g}": scores.get(f"{arm}, rate {rate:g}") for rate in sorted(rates[arm])}
+            best = None if None in of.values() else max(of, key=lambda name, of=of: round(of[name], 9))
+            chosen = [row[0] for row in table if row[0] in of and row[2] == "chosen"]
+            compare.names(f"{block}, {arm}", chosen, [] if best is None else [best])
 
 
 def main():
