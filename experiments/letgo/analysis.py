@@ -26,7 +26,7 @@ from experiments.letgo.runs import differences
 
 SAMPLES = 16
 STOPPED_EARLY = ", stopped early"
-"""The end of the name of an arm's checkpoint that is best on validation problems."""
+"""Follows the name of an arm, for its checkpoint that is best on validation problems."""
 TOLERANCE = 0.1
 """How far from its level the entropy is still held, as a share of the level."""
 BOUND = 3.0

@@ -13,12 +13,11 @@ import yaml
 from experiments.dial.runs import checkpoints_of, evaluate, first_problems, tokens_of
 from experiments.lab import Experiment
 from experiments.lab.records import counts_by_sampling
-from experiments.lab.runs import TEST, TEST_RECIPE
+from experiments.lab.runs import SAMPLES, TEST, TEST_RECIPE
 from experiments.letgo.rule import score_of
 from steer_trl.evaluation.folders import read_evaluations
 
 AT_EQUAL_STEPS, STOPPED_EARLY, VALIDATION = "_at_equal_steps", "_stopped_early", "_validation"
-SAMPLES = 16
 
 
 def at_equal_steps(run: Path, steps: int) -> dict[str, Any]:
@@ -55,7 +54,7 @@ def stop_early(experiment: Experiment, run: Path, how: dict[str, Any]) -> dict[s
 def evaluate_checkpoint(
     run: Path, checkpoint: Path, output: str, changes: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Evaluate a checkpoint as the model at the run's end, but for some `changes`, and return the published part."""
+    """Evaluate a checkpoint with the recipe of the run's end and some `changes`, and return what is published."""
     folder = run / output
     recipe = yaml.safe_load((run / TEST_RECIPE).read_text()) | (changes or {})
     recipe |= {"model_name_or_path": str(checkpoint), "output_dir": str(folder / TEST)}

@@ -159,7 +159,7 @@ def block_jobs(plan: Plan, name: str) -> list[Job]:
     chosen, arms = plan["chosen"], plan["blocks"][name]["arms"]
     if not (chosen["rates"] and chosen["form"]):
         raise InvalidValueError(f"{name} needs `chosen` in plan.yaml. Run the pilot, whose rule fills it.")
-    if name in plan.get("looks", {}) and not chosen.get(name):
+    if name in plan["looks"] and not chosen.get(name):
         raise InvalidValueError(f"{name} needs `chosen: {name}` in plan.yaml. Run {look_name(name)}, which finds it.")
     units = block_units(plan, name)
     jobs = [_block_job(plan, name, arm, start, run) for start, run in units for arm in arms]

@@ -1,7 +1,7 @@
 """Runs one job of the plan: trains, evaluates, writes its record, and publishes a unit when it is whole.
 
-A run whose rate falls has as many steps as the plan says, so that its tokens agree with those of the baseline. If they
-do not by more than 3 %, it is repeated once.
+A run whose rate falls ends after a number of steps that is meant to give it the tokens of the baseline. If its tokens
+differ from these by more than 3 %, it is repeated once.
 """
 
 import json
@@ -27,7 +27,7 @@ from steer_trl.support.exceptions import CannotContinueError
 FIRST_ROLLOUT = ("generated_tokens", "reward", "completions/mean_length")
 """What all runs of a unit share before their first update."""
 TOLERANCE = 0.03
-"""How far the tokens of a run may be from the baseline's, as a share of these."""
+"""The largest difference between the tokens of a run and the baseline's, as a share of the baseline's."""
 
 
 class Runs:
@@ -52,7 +52,7 @@ class Runs:
         return self.path(job).exists()
 
     def needed(self, job: Job) -> list[Path]:
-        """Return the paths of the records without which a run cannot begin."""
+        """Return the paths of the records that a run needs before it can begin."""
         return [self.path(name) for name in (job.steps_of, job.tokens_of) if name]
 
     def unpack(self) -> None:
@@ -138,7 +138,10 @@ class Runs:
         """
         path = self.path(run)
         if not path.exists():
-            raise CannotContinueError(f"{run.unit}, {run.arm} has no record, so the number of steps is not known.")
+            raise CannotContinueError(
+                f"{run.unit}, {run.arm} has no record, and its number of steps is needed here. First make the "
+                f"missing runs of {run.block}."
+            )
         record: Record = json.loads(path.read_text())
         return record
 
@@ -170,14 +173,11 @@ class Runs:
 
     def _at_equal_steps(self, job: Job, folder: Path) -> Record:
         """Evaluate the checkpoint nearest to the baseline's number of steps."""
-        baseline = self.path(job, BASELINE)
-        if not baseline.exists():
-            raise CannotContinueError(f"{job.unit}, {job.arm} needs the record of {BASELINE}. Run the command again.")
-        steps = json.loads(baseline.read_text())["steps"]
-        return at_equal_steps(folder, steps)
+        baseline = self._record(RunName(job.block, BASELINE, job.start, job.run))
+        return at_equal_steps(folder, baseline["steps"])
 
     def publish(self, jobs: Sequence[Job]) -> None:
-        """Publish the units of these jobs, when they are whole if they are counted, and else as far as they are."""
+        """Publish the units of these jobs: a block's once they are whole, a pilot's and a look's as they grow."""
         units: dict[str, list[Job]] = {}
         for job in jobs:
             units.setdefault(job.unit, []).append(job)

@@ -384,10 +384,9 @@ def check_pilot(page, folder, compare):
 
 
 # The looks before blocks: their starts, and the rates of each arm.
-SMALL, LARGE = (6.25e-5, 1.25e-4, 2.5e-4), (1.25e-4, 2.5e-4, 5e-4)
 LOOKS = {
-    "linear": ([61], {"GRPO": LARGE[:2], "C2 let go": LARGE[1:], "F-GRPO": LARGE[:2]}),
-    "six_million": ([61, 62], dict.fromkeys(ARMS[:4], SMALL[:2]) | {"C2 let go": SMALL[1:]}),
+    "linear": ([61], {"GRPO": (2.5e-4, 1.25e-4), "C2 let go": (5e-4, 2.5e-4), "F-GRPO": (2.5e-4, 1.25e-4)}),
+    "six_million": ([61, 62], dict.fromkeys(ARMS[:4], (1.25e-4, 6.25e-5)) | {"C2 let go": (2.5e-4, 1.25e-4)}),
 }
 
 
@@ -400,9 +399,7 @@ def check_looks(page, folder, compare):
             continue
         records = [lines_of(path) for path in paths]
         (table,) = rows(text)
-        compare.names(
-            block, [row[0] for row in table], [f"{a}, rate {r:g}" for a in rates for r in sorted(rates[a])[::-1]]
-        )
+        compare.names(block, [row[0] for row in table], [f"{arm}, rate {r:g}" for arm in rates for r in rates[arm]])
         scores = {}
         for row in table:
             if all(row[0] in record for record in records):
