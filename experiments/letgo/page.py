@@ -1,4 +1,4 @@
-"""Writes results4.md from the runs of protocol 4 that are published so far.
+"""Writes results4.md, and the picture of its first block, from the runs of protocol 4 that are published so far.
 
 python -m experiments.letgo.page
 """
@@ -15,6 +15,7 @@ from experiments.lab.runs import ROOT, START
 from experiments.lab.tables import markdown_table
 from experiments.letgo import analysis, published
 from experiments.letgo.analysis import Block, Measure, Model, judge, solved
+from experiments.letgo.picture import draw
 from experiments.letgo.plan import (
     BASELINE,
     NAMED,
@@ -28,7 +29,7 @@ from experiments.letgo.plan import (
 )
 from experiments.letgo.rule import Pilot, Records, look_choice, look_scores, pass_at_temperature_one
 
-PAGE = ROOT / "experiments/results/results4.md"
+PAGE, PICTURE = ROOT / "experiments/results/results4.md", ROOT / "docs/letgo.png"
 TEXT = Path(__file__).with_name("results4.md.in")
 SAMPLINGS = {"t0.25": "T = 0.25", "t0.5": "T = 0.5", "t1": "T = 1"}
 COLUMNS: dict[str, Measure] = {
@@ -93,11 +94,11 @@ def values(block: Block) -> str:
 
 
 def differences(block: Block) -> str:
-    """Return tables of each arm less GRPO, F-GRPO, the KL penalty and the start."""
+    """Return tables of each arm less GRPO, F-GRPO, the KL penalty, the named form and the start."""
     if not block.units:
         return NOT_YET
     parts = []
-    for than in [arm for arm in (BASELINE, "F-GRPO", "KL 0.03") if arm in block.arms] + [START]:
+    for than in [arm for arm in (BASELINE, "F-GRPO", "KL 0.03", NAMED) if arm in block.arms] + [START]:
         rows = [
             [arm, *(cell(over_starts(block.difference(arm, than, measure))) for measure in COLUMNS.values())]
             for arm in block.arms
@@ -105,6 +106,15 @@ def differences(block: Block) -> str:
         ]
         parts.append(f"Less {than}:\n\n{markdown_table(['arm', *COLUMNS], rows)}")
     return "\n\n".join(parts)
+
+
+def start_by_start(block: Block) -> str:
+    """Return the named form less GRPO at temperature 1, for each start."""
+    if not block.units:
+        return NOT_YET
+    one, many = (block.difference(NAMED, BASELINE, solved("t1", k)) for k in (1, 16))
+    rows = [[start, f"{a:+.1f}", f"{b:+.1f}"] for start, a, b in zip(block.starts, one, many, strict=True)]
+    return markdown_table(["start", "one try", "16 tries"], rows)
 
 
 def values_and_differences(block: Block) -> str:
@@ -281,6 +291,7 @@ def tables(plan: Plan, folder: Path) -> dict[str, str]:
     makers = {
         "values": values,
         "differences": differences,
+        "start by start": start_by_start,
         "mixture": mixture,
         "costs": costs,
         "equal steps": equal_steps,
@@ -305,9 +316,11 @@ def page(plan: Plan, folder: Path) -> str:
 
 
 def main() -> None:
-    """Write the page."""
-    PAGE.write_text(page(read_plan(), published.FOLDER))
-    sys.stdout.write(f"Wrote {PAGE}\n")
+    """Write the page and the picture."""
+    plan = read_plan()
+    PAGE.write_text(page(plan, published.FOLDER))
+    draw(Block(plan, "block1", published.FOLDER)).savefig(PICTURE, dpi=120)
+    sys.stdout.write(f"Wrote {PAGE} and {PICTURE}\n")
 
 
 if __name__ == "__main__":

@@ -211,6 +211,11 @@ def check_block(page, units, compare):
     """Check the tables of block 1."""
     check_values(rows(section(page, "One temperature for all"))[0], ARMS, units, compare)
     check_differences(rows(section(page, "Differences")), ARMS, units, compare)
+    (table,) = rows(section(page, "Start by start"))
+    pairs = [less(units, "C2 let go", "GRPO", "t1", k) for k in (1, 16)]
+    compare.names("starts", [row[0] for row in table], sorted({str(start) for start, _ in units}))
+    for row, numbers in zip(table, zip(*pairs, strict=True), strict=True):
+        compare(f"start {row[0]}", " ".join(row[1:]), [*numbers])
     check_mixture(page, units, compare)
     check_logs(page, units, compare)
 
@@ -228,8 +233,8 @@ def check_values(table, arms, units, compare):
 
 
 def check_differences(tables, arms, units, compare):
-    """Check each arm less GRPO, F-GRPO, the KL penalty and the start, as far as they are arms."""
-    references = [than for than in ("GRPO", "F-GRPO", "KL 0.03") if than in arms] + ["start"]
+    """Check each arm less GRPO, F-GRPO, the KL penalty, C2 let go and the start, as far as they are arms."""
+    references = [than for than in ("GRPO", "F-GRPO", "KL 0.03", "C2 let go") if than in arms] + ["start"]
     for than, table in zip(references, tables, strict=True):
         compare.names(f"less {than}", [row[0] for row in table], [arm for arm in arms if arm != than])
         for row in table:
