@@ -30,10 +30,13 @@ class AlarmsCallback(TrainerCallback):
     It reads the log, what the reward function returns and, in the first optimizer step, what the model returns. Each
     alarm is a warning on the terminal, a line of `_logs/alarms.jsonl` in `output_dir`, and an alert of trackio or
     Weights & Biases if `report_to` names that tracker. The log itself is written to `_logs/metrics.jsonl`, which
-    `steer-trl report` reads. With one reward function, the log also has `rollout_pass@k` for k = 1, 2, 4, 8: the share
-    of prompts that at least one of k completions solves, where a reward above 0 counts as solved. The callback never
-    stops or changes a training run.
-    [`SteerGRPOTrainer`] has all of it built in.
+    `steer-trl report` reads. The log also has `rollout_pass@k` for k = 1, 2, 4, 8: the share of prompts that at least
+    one of k completions solves, where a reward above 0 counts as solved. The callback never stops or changes a
+    training run. [`SteerGRPOTrainer`] has all of it built in.
+
+    Args:
+        correct_reward (`str`, *optional*): name of the reward function that decides whether a completion is correct.
+            Unset: the trainer's only one. A trainer with several then has no `rollout_pass@k` in its log.
 
     Example:
 
@@ -44,13 +47,14 @@ class AlarmsCallback(TrainerCallback):
     ```
 
     Raises:
-        `ValueError`: the callback is given to a [`SteerGRPOTrainer`], which reports the same alarms itself.
+        `ValueError`: the callback is given to a [`SteerGRPOTrainer`], which reports the same alarms itself, or, when
+            the training begins, the trainer has no reward function called `correct_reward`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, correct_reward: str | None = None) -> None:
         self._log = RunLog(describe_run)
         self._alarms = AlarmReporter(AlarmWatch())
-        self._groups = GroupWatch()
+        self._groups = GroupWatch(correct_reward)
         self._first_step: FirstStep | None = None
 
     def on_init_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
@@ -72,12 +76,14 @@ class AlarmsCallback(TrainerCallback):
         self.on_init_end(args, state, control)
         if vars(state).setdefault(ACTING, self) is not self:
             return
+        trainer = find_trainer(state)
+        self._groups.check(trainer)
         if state.is_world_process_zero:
             call_safely(warn_about_sampling_mismatch, args, model)
         self._first_step = call_safely(FirstStep, model, args) if isinstance(model, nn.Module) else None
         self._log.on_train_begin(args, state, control, model=model)
         if state.is_world_process_zero:
-            call_safely(self._groups.begin, find_trainer(state))
+            call_safely(self._groups.begin, trainer)
         self._alarms.watch = AlarmWatch(facts={IS_TRUNCATED: 1.0} if truncation(args) is not None else {})
         for entry in state.log_history:
             call_safely(self._alarms.watch.read_entry, run_files.step_of(entry), entry)

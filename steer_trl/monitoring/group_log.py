@@ -1,11 +1,12 @@
 """pass@k of the groups of any GRPO trainer (`monitoring/groups.py`), from what its reward function returns.
 
 TRL's log has no number of single groups, and a callback receives no trainer. So this module finds the trainer that
-calls the callback, and lets its only reward function pass each list of rewards on. It uses public attributes of TRL's
-trainers only. The groups are those of the main process.
+calls the callback, and lets the reward function that decides what is correct pass each list of rewards on. It uses
+public attributes of TRL's trainers only. The groups are those of the main process.
 """
 
 import inspect
+import logging
 import math
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -17,6 +18,9 @@ from transformers import TrainerState
 
 from steer_trl.monitoring.alarms import call_safely
 from steer_trl.monitoring.groups import measure_groups
+from steer_trl.support.exceptions import InvalidValueError
+
+logger = logging.getLogger(__name__)
 
 
 def find_trainer(state: TrainerState) -> Any:
@@ -31,30 +35,54 @@ def find_trainer(state: TrainerState) -> Any:
 
 
 class GroupWatch:
-    """Reads the rewards of a trainer's training completions. A completion is correct if its reward is above 0."""
+    """Reads the rewards of a trainer's training completions. A completion is correct if its reward is above 0.
 
-    def __init__(self) -> None:
+    `correct_reward` is the name of the reward function that decides. `None` is the trainer's only one; if the trainer
+    has several, nothing is read.
+    """
+
+    def __init__(self, correct_reward: str | None = None) -> None:
+        self.correct_reward = correct_reward
         self._trainer: Any = None
+        self._place = 0
         self._original: Any = None
         self._rollouts: list[dict[str, float]] = []
 
+    def check(self, trainer: Any) -> None:
+        """Raise `ValueError` if `correct_reward` is set and is not the name of one reward function of `trainer`."""
+        names = list(getattr(trainer, "reward_func_names", []))
+        if self.correct_reward is not None and names.count(self.correct_reward) != 1:
+            raise InvalidValueError(
+                f"AlarmsCallback: correct_reward={self.correct_reward!r} must be the name of one reward function of "
+                f"the trainer, and the names are {names}."
+            )
+
     def begin(self, trainer: Any) -> None:
-        """Read the rewards of `trainer` from now on, if it has one reward function that is called in this process."""
+        """Read the rewards of `trainer` from now on, if the function that decides is called in this process."""
         self.end()
         functions: Any = getattr(trainer, "reward_funcs", None)
-        if not isinstance(functions, list) or len(functions) != 1 or not hasattr(trainer, "num_generations"):
+        if not isinstance(functions, list) or not hasattr(trainer, "num_generations"):
             return
-        (reward,) = functions
+        if self.correct_reward is None and len(functions) > 1:
+            return
+        self._place = 0 if self.correct_reward is None else trainer.reward_func_names.index(self.correct_reward)
+        reward = functions[self._place]
         # A reward model gets tokens instead of completions, and TRL awaits an asynchronous function.
         if not isinstance(reward, nn.Module) and not _is_asynchronous(reward):
             self._trainer = trainer
             self._original = reward
-            functions[0] = self._pass_on(reward)
+            functions[self._place] = self._pass_on(reward)
+        elif self.correct_reward is not None:
+            logger.warning(
+                "rollout_pass@k is not logged: correct_reward=%r is a reward model or an asynchronous function, whose "
+                "rewards AlarmsCallback cannot read.",
+                self.correct_reward,
+            )
 
     def end(self) -> None:
         """Give the trainer its own reward function back."""
         if self._trainer is not None:
-            self._trainer.reward_funcs[0] = self._original
+            self._trainer.reward_funcs[self._place] = self._original
         self._trainer = None
         self._rollouts = []
 

@@ -229,6 +229,31 @@ def test_rewards_that_cannot_be_read_change_nothing(make_trainer, tmp_path):
         assert passed(folder) == [[None] * 4]
 
 
+def test_of_several_rewards_the_named_one_decides(make_trainer, tmp_path):
+    def run(folder, functions, name):
+        arguments = {"callbacks": [AlarmsCallback(correct_reward=name)], "reward_funcs": functions}
+        settings = SIZES | {"max_steps": 2, "num_generations": 4, "output_dir": str(tmp_path / folder)}
+        trainer = make_trainer(trainer_arguments=arguments, **settings)
+        trainer.train()
+        assert trainer.reward_funcs == functions
+        return passed(tmp_path / folder)
+
+    alone = run("alone", [has_one], None)
+    assert run("several", [nothing, has_one], "has_one") == alone
+    assert alone[0][2] is not None and run("zero", [nothing, has_one], "nothing")[0][:3] == [0.0] * 3
+    with pytest.raises(ValueError, match=r"correct_reward='other' must be .*\['nothing', 'has_one'\]"):
+        run("other", [nothing, has_one], "other")
+
+
+def test_a_named_reward_that_cannot_be_read_is_reported(make_trainer, tmp_path, caplog):
+    async def later(completions, **_):
+        return has_one(completions)
+
+    arguments = {"callbacks": [AlarmsCallback(correct_reward="later")], "reward_funcs": [later, has_one]}
+    make_trainer(trainer_arguments=arguments, max_steps=1).train()
+    assert passed(tmp_path / "run") == [[None] * 4] and "correct_reward='later'" in caplog.text
+
+
 def test_a_trainer_with_alarms_of_its_own_refuses_the_callback(make_trainer):
     with pytest.raises(ValueError, match=r"SteerGRPOTrainer has the alarms built in .* Remove it from callbacks"):
         make_trainer(SteerGRPOTrainer, trainer_arguments={"callbacks": [AlarmsCallback()]})
