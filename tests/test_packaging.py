@@ -37,4 +37,6 @@ def test_the_source_distribution_has_what_its_tests_read(source, tmp_path):
         archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has none
         archive.extractall(tmp_path)
     (folder,) = tmp_path.glob("steer_trl-*")
+    assert (folder / "experiments/letgo/plan.yaml").exists()
+    assert not (folder / "experiments/starts").exists() and not list(folder.rglob("*.xz"))
     run("-m", "pytest", "tests/test_docs.py", folder=folder, PYTHONPATH=str(folder))

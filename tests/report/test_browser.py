@@ -93,6 +93,18 @@ def test_the_page_renders_without_requests(browser, page, width, height, theme):
     assert not browser.find_element(By.ID, "guide").get_attribute("open")
 
 
+def test_a_target_that_falls_is_drawn_as_a_path(browser, tmp_path):
+    targets = [0.5] * 30 + [0.5 - 0.01 * step for step in range(1, 21)]
+    run_files.begin(tmp_path / "held", 0, {"methods": ["stare"], "settings": {"hold_entropy": 0.5}})
+    for step, target in enumerate(targets, 1):
+        entry = {"step": step, "entropy": target, "rollout_entropy": target, "rollout_entropy/start": 1.0}
+        run_files.append(tmp_path / "held", entry | {"hold_entropy/target": target, "hold_entropy/reference": target})
+    open_page(browser, report.write([tmp_path / "held"], tmp_path / "report.html"))
+    lines = browser.execute_script("return linesOf(DATA.panels[0], 'entropy')")
+    (drawn,) = (line["curve"] for line in lines if (line.get("aside") or "").startswith("target"))
+    assert dict(zip(*drawn, strict=True)) == pytest.approx(dict(enumerate(targets, 1)))
+
+
 def test_tokens_and_settings_of_two_runs(browser, tmp_path):
     """The page itself places steps on the axis of tokens, and finds the settings that differ."""
     spread = {"methods": ["repo_r"], "settings": {"hold_entropy": 0.5}}
