@@ -13,6 +13,8 @@ from experiments.lab.countdown import COUNTDOWN
 from experiments.lab.runs import Experiment
 from experiments.letgo import page, plan, published, rule, starts
 from experiments.letgo.analysis import Block, advised, passing
+from steer_trl.cli.recipe_files import load_recipe
+from steer_trl.entropy.target import FINAL_OVER_LEVEL, RELEASE_AFTER
 from steer_trl.support.exceptions import InvalidValueError
 
 RATES = {"GRPO": 1.25e-4, "F-GRPO": 1.25e-4, "KL 0.03": 1.25e-4, "C2 let go": 2.5e-4}
@@ -111,6 +113,19 @@ def pilot_shares(**of_c2):
     return shares | {f"C2 let go, {name.replace('_', ' ')}, rate 0.00025": share for name, share in of_c2.items()}
 
 
+def test_the_package_has_the_form_and_the_rates_that_the_pilot_chose():
+    made = plan.read_plan()
+    form = made["forms"][made["chosen"]["form"]]
+    level = made["arms"]["C2 let go"]["hold_entropy"]
+    assert form["hold_entropy_final"] == pytest.approx(FINAL_OVER_LEVEL * level)
+    assert form["hold_entropy_decay_start"] == RELEASE_AFTER
+    for recipe, arm in (("demo_grpo", "GRPO"), ("demo_held", "C2 let go")):
+        settings = load_recipe(recipe)
+        assert settings["learning_rate"] == made["chosen"]["rates"][arm]
+        assert settings.get("hold_entropy") == made["arms"][arm].get("hold_entropy")
+        assert not settings.keys() & {"hold_entropy_until", "hold_entropy_final", "hold_entropy_decay_start"}
+
+
 def pilot_of(shares):
     """What the rule sees of a pilot with these shares of what is solved."""
     records = {
@@ -126,12 +141,12 @@ def test_the_page_is_what_another_script_computes(tmp_path):
         write(tmp_path, "pilot", start, 1, pilot_shares(**forms), "validation")
     text = page.page(chosen_plan(), tmp_path)
     wrong, equal = letgo_recomputed.check(text, tmp_path)
-    claims, mixture = 2 * (5 + 4 + 3 + 7), 2
+    claims, mixture, start_by_start = 2 * (5 + 4 + 3 + 7), 2, 4
     # One row for each arm and the start, and a table without its own row for each arm that others are compared with.
     values = (8 + 5 + 4 + 4 + 8 + 10) * 9
-    differences = (4 * 7 - 3 + 4 * 4 - 3 + 2 * (3 * 3 - 2) + 4 * 7 - 3 + 3 * 9 - 2) * 6
+    differences = (5 * 7 - 4 + 5 * 4 - 4 + 2 * (4 * 3 - 3) + 5 * 7 - 4 + 4 * 9 - 3) * 6
     logs, equal_steps, held, spread, pilot, looks = 7 * 5, 6, 2 * 2, 7 * 6, 12 * 5, 3 * 2 + 4 * 2
-    parts = claims, values, differences, mixture, logs, equal_steps, held, spread, pilot, looks
+    parts = claims, values, differences, start_by_start, mixture, logs, equal_steps, held, spread, pilot, looks
     assert wrong == [] and equal == sum(parts)
     assert "{" not in text
 

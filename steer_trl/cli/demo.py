@@ -1,13 +1,13 @@
 """`steer-trl demo`: trains a small model twice, with plain GRPO and with `hold_entropy`, and compares the results.
 
-It takes five to seven minutes on two cores, without a GPU or a download. The same command continues it.
+It takes some seven minutes on two cores, without a GPU or a download. The same command continues it.
 """
 
 from pathlib import Path
 
 from steer_trl.cli.errors import OneLineParser
 from steer_trl.demo.picture import draw
-from steer_trl.demo.result import Result
+from steer_trl.demo.result import CAUTION, Result
 from steer_trl.demo.runs import Demo
 
 NEXT = """Next:
@@ -29,5 +29,5 @@ def main(arguments: list[str]) -> None:
     result = Result(folder)
     result.save()
     draw(result).savefig(folder / "demo.png", dpi=150)
-    parts = [result.answers(), result.table(), result.sentence(), f"Picture: {folder}/demo.png", NEXT.format(folder)]
-    print("\n\n".join(["", *parts]))  # noqa: T201
+    shown = [result.answers(), result.table(), CAUTION, result.sentence()]
+    print("\n\n".join(["", *shown, f"Picture: {folder}/demo.png", NEXT.format(folder)]))  # noqa: T201

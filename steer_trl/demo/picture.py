@@ -36,6 +36,8 @@ def draw(result: Result) -> Figure:
         container = bars.bar(places, heights, 0.25, yerr=errors, color=colour, label=label)
         bars.bar_label(container, fmt="%.0f", padding=2)
     bars.set(title="Solved at temperature 1, %")
+    # Room for the numbers above the intervals.
+    bars.margins(y=0.12)
     bars.set_xticks(range(len(TRIES)), list(TRIES.values()))
     for axis in (curves, bars):
         axis.legend(frameon=False)

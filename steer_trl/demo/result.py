@@ -1,8 +1,9 @@
 """Compares the two models of a demonstration on the same problems, and shows their answers to one problem.
 
-A difference is the value of the run with `hold_entropy` minus the value of plain GRPO, with a paired 95 % confidence
-interval over the test problems, all sampled at temperature 1, as in training. Of entropies and tokens, the interval is
-over the last rollouts of both runs.
+A difference is the value of the run with `hold_entropy` minus the value of plain GRPO. Answers are sampled at
+temperature 1, as in training, and their differences have a paired 95 % confidence interval over the test problems.
+Entropies and tokens are means over the last rollouts of both runs, which are no independent samples, so that their
+differences are shown without an interval.
 """
 
 import json
@@ -25,6 +26,11 @@ PAIRS = Path(__file__).parent / "pairs.jsonl"
 """Published results of `steer-trl demo` with other seeds. Each line is the `result.json` of one seed."""
 LAST_SHARE = 0.2
 """The share of a run's rollouts, its last ones, over which entropies and tokens are averaged."""
+CAUTION = (
+    "± is a 95 % interval over the test problems of this one pair of runs; the last two rows are means over the last "
+    "fifth of each run. Another seed or another kind of processor moves a pair by several points."
+)
+"""What the table of a demonstration can tell."""
 QUESTIONS = {
     "solved in one try": "avg@16",
     "solved in 16 tries": "pass@16",
@@ -112,9 +118,9 @@ class Result:
         for row, difference in self.rows.items():
             if row.startswith("solved"):
                 grpo, held, change = cells(row, difference)
-                how, verdict = row.removeprefix("solved "), in_words(difference)
-                parts.append(f"{held} % {how} where GRPO solves {grpo} % ({change}, {verdict})")
-        return f"With its entropy held and then let go, the model solves {'; '.join(parts)}."
+                how = row.removeprefix("solved ")
+                parts.append(f"{held} % {how} where GRPO solves {grpo} % ({change}, {difference.verdict})")
+        return f"With `hold_entropy`, the model solves {'; '.join(parts)}."
 
     def answers(self) -> str:
         """Return both models' answers to one problem, side by side.
@@ -159,14 +165,6 @@ def _list_answers(answers: Counter[Answer]) -> list[str]:
     return lines
 
 
-def in_words(difference: Difference) -> str:
-    """Return the verdict in words: `"higher"`, `"lower"` or `"no difference seen"`.
-
-    The value of the run with `hold_entropy` is compared with the value of plain GRPO.
-    """
-    return "no difference seen" if difference.verdict == "not decided" else difference.verdict
-
-
 def number(row: str, value: float, sign: str = "") -> str:
     """Return a value of a row as it is shown. Shares of problems are in per cent."""
     scale, digits = (100, 1) if row.startswith("solved") else (1, 2)
@@ -174,9 +172,13 @@ def number(row: str, value: float, sign: str = "") -> str:
 
 
 def cells(row: str, difference: Difference) -> tuple[str, str, str]:
-    """Return both models' values, and their difference ± half the width of its interval, as strings."""
-    half = (difference.high - difference.low) / 2
-    change = f"{number(row, difference.difference, '+')} ± {number(row, half)}"
+    """Return both models' values and their difference as strings.
+
+    A difference over problems has half the width of its interval after a ±.
+    """
+    change = number(row, difference.difference, "+")
+    if row in QUESTIONS:
+        change += f" ± {number(row, (difference.high - difference.low) / 2)}"
     return number(row, difference.a), number(row, difference.b), change
 
 

@@ -14,9 +14,11 @@ from steer_trl.support.validation import is_within, read_from_state
 
 RELEASE_AFTER = 0.6
 """The share of the learning after which the target falls, unless `hold_entropy_until` is set."""
-FINAL_OVER_LEVEL = 0.3 / 0.65
-"""The final target as a share of the level, unless `hold_entropy_final` is set: 0.3 of the initial entropy for the
-usual level of 0.65."""
+FINAL_OVER_LEVEL = 0.5
+"""The final target as a share of the level, unless `hold_entropy_final` is set.
+
+Both defaults were chosen by the pilot of a published protocol (`experiments/results/protocol4.md`).
+"""
 UNTIL_THE_END = 1.0
 """The `release_start` of a target that never falls."""
 RANGES = ("(0, inf)", "[0, inf)", "[0, 1]")

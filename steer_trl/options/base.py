@@ -203,7 +203,7 @@ class ShapingConfig(GRPOConfig):
     hold_entropy_final: Annotated[
         float | None,
         Setting(
-            "Level at the end of the run, in the unit of hold_entropy and at most as high. Unset: 0.46 of the level.",
+            "Level at the end of the run, in the unit of hold_entropy and at most as high. Unset: half of the level.",
             "[0, inf)",
             needs={"hold_entropy": "(0, inf)"},
         ),
@@ -211,7 +211,8 @@ class ShapingConfig(GRPOConfig):
     hold_entropy_decay_start: Annotated[
         float | None,
         Setting(
-            "As hold_entropy_until, but as a share of the run: of its steps, or of max_generated_tokens.",
+            "Older spelling of hold_entropy_until, as a share of the run (its steps, or max_generated_tokens) instead "
+            "of the learning.",
             "[0, 1]",
             needs={"hold_entropy": "(0, inf)"},
         ),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import fields
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -23,7 +24,7 @@ from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.curves import series
 from steer_trl.demo import runs
 from steer_trl.demo.puzzle import problems
-from steer_trl.demo.result import OF_LOGS, QUESTIONS, Result, cells
+from steer_trl.demo.result import CAUTION, OF_LOGS, QUESTIONS, Result, cells
 from steer_trl.demo.runs import SHIPPED, Demo
 from steer_trl.evaluation.comparison import Difference, compare_values
 from steer_trl.monitoring import run_files
@@ -52,7 +53,7 @@ def test_both_runs_start_and_spend_alike(demo):
 def test_the_printed_numbers_are_those_of_the_files(demo):
     folder, done = demo
     result = Result(folder / "out")
-    for part in (result.table(), result.sentence(), result.answers()):
+    for part in (result.table(), CAUTION, result.sentence(), result.answers()):
         assert part in done.stdout
     assert json.loads((folder / "out/result.json").read_text()).keys() == {*OF_LOGS, *QUESTIONS}
     assert (folder / "out/demo.png").read_bytes().startswith(b"\x89PNG")
@@ -180,6 +181,17 @@ def test_the_seconds_of_a_run_are_estimated_from_a_tenth_on(total, share, resume
     assert runs.estimate_seconds(bar) == (pytest.approx(elapsed / done * total) if 10 * done >= total else 0)
 
 
+def test_a_slow_training_is_reported_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(runs, "estimate_seconds", lambda bar: 1500.0)
+    monkeypatch.setattr(runs, "SECONDS", 0.01)
+    wait = [sys.executable, "-c", "import time; time.sleep(0.2)"]
+    for counted in ("step", "generated_tokens"):
+        runs.run_all(tmp_path, {"grpo": [wait], "held": [wait]}, counted, 1)
+        reported = capsys.readouterr()
+        text = reported.out + reported.err
+        assert text.count("25 minutes") == text.count("--tokens") == (counted == "generated_tokens")
+
+
 def test_a_log_of_two_runs_has_no_result(tmp_path):
     for name in ("grpo", "held"):
         (tmp_path / name / "_logs").mkdir(parents=True)
@@ -218,6 +230,25 @@ def test_a_row_shows_the_numbers_and_the_interval(grpo, data):
     assert (float(a), float(b)) == pytest.approx((100 * found.a, 100 * found.b), abs=0.051)
     assert difference == pytest.approx(100 * found.difference, abs=0.051)
     assert difference + half == pytest.approx(100 * found.high, abs=0.11)
+    # The rollouts of a run are no sample, so their means have no interval.
+    assert [float(cells(row, found)[2]) for row in OF_LOGS] == pytest.approx([found.difference] * 2, abs=0.0051)
+
+
+@given(st.tuples(*[st.tuples(SHARES, SHARES) for _ in QUESTIONS]))
+def test_the_sentence_follows_from_the_numbers(sides):
+    result = Result(Path())
+    trimmed = [(grpo[: len(held)], held[: len(grpo)]) for grpo, held in sides]
+    result.rows = {row: compare_values([a], [b]) for row, (a, b) in zip(QUESTIONS, trimmed, strict=True)}
+    parts = result.sentence().split(";")
+    solved = [row for row in QUESTIONS if row.startswith("solved")]
+    for row, part in zip(solved, parts, strict=True):
+        held, grpo, difference, _ = (float(text) for text in re.findall(r"[+-]?\d+\.\d", part))
+        found = result.rows[row]
+        assert (grpo, held, difference) == pytest.approx(
+            (100 * found.a, 100 * found.b, 100 * found.difference), abs=0.051
+        )
+        words = [word for word in ("higher", "lower", "not decided") if word in part]
+        assert words == [found.verdict]
 
 
 def test_the_start_model_is_the_one_that_the_command_made():
