@@ -55,8 +55,9 @@ def test_the_snippets_of_readme_are_the_measured_setting():
     of_method = {name: ours[name] for name in ("hold_entropy", "dynamic_sampling")}
     sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 16, "steps_per_generation": 64}
     assert settings_of_snippets() == [of_method, of_method | sizes]
-    one_word = re.findall(r'`advantage_shaping="(\w+)"', (ROOT / "README.md").read_text())
-    assert f"[{len(SHAPERS) - 2} others](docs/methods.md#the-list)" in (ROOT / "README.md").read_text()
+    text = (ROOT / "README.md").read_text()
+    one_word = re.findall(r'`advantage_shaping="(\w+)"', text)
+    assert f"[{len(SHAPERS) - 2} others](docs/methods.md#the-list)" in text
     assert one_word == ["steer", "stare", "none", "none", "f_grpo"] and {"none", *SHAPERS} >= set(one_word)
 
 

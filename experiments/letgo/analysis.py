@@ -25,8 +25,10 @@ from experiments.letgo.plan import BASELINE, Plan, block_units, unit_name
 from experiments.letgo.runs import differences
 
 SAMPLES = 16
+SAMPLINGS = {"t0.25": "T = 0.25", "t0.5": "T = 0.5", "t1": "T = 1"}
+"""Maps the name of a sampling to how it is shown."""
 STOPPED_EARLY = ", stopped early"
-"""Follows the name of an arm, for its checkpoint that is best on validation problems."""
+"""Added to an arm's name, it names the arm's checkpoint that is best on validation problems."""
 TOLERANCE = 0.1
 """How far from its level the entropy is still held, as a share of the level."""
 BOUND = 3.0

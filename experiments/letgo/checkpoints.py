@@ -54,7 +54,7 @@ def stop_early(experiment: Experiment, run: Path, how: dict[str, Any]) -> dict[s
 def evaluate_checkpoint(
     run: Path, checkpoint: Path, output: str, changes: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Evaluate a checkpoint with the recipe of the run's end and some `changes`, and return what is published."""
+    """Evaluate a checkpoint in the same way as the final model, except for `changes`, and return what is published."""
     folder = run / output
     recipe = yaml.safe_load((run / TEST_RECIPE).read_text()) | (changes or {})
     recipe |= {"model_name_or_path": str(checkpoint), "output_dir": str(folder / TEST)}

@@ -14,7 +14,7 @@ from experiments.dial.analysis import Interval, holm, over_starts
 from experiments.lab.runs import ROOT, START
 from experiments.lab.tables import markdown_table
 from experiments.letgo import analysis, published
-from experiments.letgo.analysis import Block, Measure, Model, judge, solved
+from experiments.letgo.analysis import SAMPLINGS, Block, Measure, Model, judge, solved
 from experiments.letgo.picture import draw
 from experiments.letgo.plan import (
     BASELINE,
@@ -31,7 +31,6 @@ from experiments.letgo.rule import Pilot, Records, look_choice, look_scores, pas
 
 PAGE, PICTURE = ROOT / "experiments/results/results4.md", ROOT / "docs/letgo.png"
 TEXT = Path(__file__).with_name("results4.md.in")
-SAMPLINGS = {"t0.25": "T = 0.25", "t0.5": "T = 0.5", "t1": "T = 1"}
 COLUMNS: dict[str, Measure] = {
     f"{name}, {tries}": solved(sampling, k)
     for sampling, name in SAMPLINGS.items()
@@ -319,8 +318,11 @@ def main() -> None:
     """Write the page and the picture."""
     plan = read_plan()
     PAGE.write_text(page(plan, published.FOLDER))
-    draw(Block(plan, "block1", published.FOLDER)).savefig(PICTURE, dpi=120)
-    sys.stdout.write(f"Wrote {PAGE} and {PICTURE}\n")
+    sys.stdout.write(f"Wrote {PAGE}\n")
+    block = Block(plan, "block1", published.FOLDER)
+    if block.units:
+        draw(block).savefig(PICTURE, dpi=120)
+        sys.stdout.write(f"Wrote {PICTURE}\n")
 
 
 if __name__ == "__main__":

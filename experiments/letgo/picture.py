@@ -5,9 +5,8 @@ from statistics import mean
 from matplotlib.figure import Figure
 
 from experiments.lab.runs import START
-from experiments.letgo.analysis import Block, solved
+from experiments.letgo.analysis import SAMPLINGS, Block, solved
 
-SAMPLINGS = {"t0.25": "0.25", "t0.5": "0.5", "t1": "1"}
 COLOURS = {
     START: "#b0b0b0",
     "GRPO": "#d1495b",
@@ -21,20 +20,19 @@ COLOURS = {
 
 
 def draw(block: Block) -> Figure:
-    """Draw a line for each arm through its temperatures. The largest marker is temperature 1."""
+    """Draw a line for each arm through its temperatures, with the largest marker at temperature 1."""
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axis = figure.subplots()
-    for arm, colour in COLOURS.items() if block.units else ():
+    for arm, colour in COLOURS.items():
         one, many = ([mean(block.values(arm, solved(sampling, k))) for sampling in SAMPLINGS] for k in (1, 16))
         axis.plot(one, many, color=colour, label=arm)
         axis.scatter(one, many, [12, 24, 48], color=colour)
     axis.set(
-        title=f"{len(block.starts)} starts at temperatures {', '.join(SAMPLINGS.values())} (the largest marker is 1)",
+        title=f"{len(block.starts)} starts, {', '.join(SAMPLINGS.values())} (the largest marker)",
         xlabel="solved in one try, %",
         ylabel="solved in 16 tries, %",
     )
     axis.title.set_fontsize(10)
     axis.spines[["top", "right"]].set_visible(False)
-    if block.units:
-        axis.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    axis.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure

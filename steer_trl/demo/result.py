@@ -2,8 +2,8 @@
 
 A difference is the value of the run with `hold_entropy` minus the value of plain GRPO. Answers are sampled at
 temperature 1, as in training, and their differences have a paired 95 % confidence interval over the test problems.
-Entropies and tokens are means over the last rollouts of both runs, which are no independent samples, so that their
-differences are shown without an interval.
+Entropies and tokens are means over the last rollouts of both runs. The rollouts of a run depend on each other, so
+these differences are shown without an interval.
 """
 
 import json

@@ -18,7 +18,7 @@ from transformers import TrainerState
 
 from steer_trl.monitoring.alarms import call_safely
 from steer_trl.monitoring.groups import measure_groups
-from steer_trl.support.exceptions import InvalidValueError
+from steer_trl.support.validation import check_correct_reward, refuse
 
 logger = logging.getLogger(__name__)
 
@@ -50,12 +50,9 @@ class GroupWatch:
 
     def check(self, trainer: Any) -> None:
         """Raise `ValueError` if `correct_reward` is set and is not the name of one reward function of `trainer`."""
-        names = list(getattr(trainer, "reward_func_names", []))
-        if self.correct_reward is not None and names.count(self.correct_reward) != 1:
-            raise InvalidValueError(
-                f"AlarmsCallback: correct_reward={self.correct_reward!r} must be the name of one reward function of "
-                f"the trainer, and the names are {names}."
-            )
+        if self.correct_reward is not None:
+            names = getattr(trainer, "reward_func_names", [])
+            refuse(check_correct_reward(self.correct_reward, names), "AlarmsCallback")
 
     def begin(self, trainer: Any) -> None:
         """Read the rewards of `trainer` from now on, if the function that decides is called in this process."""

@@ -3,7 +3,7 @@
 A complaint is one sentence with the name of a setting, its value, and the allowed values.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from numbers import Real
 from traceback import extract_tb
@@ -67,6 +67,16 @@ def check_choices(name: str, value: object, allowed: Collection[str]) -> list[st
     """Return complaints unless `value` is one of the `allowed` names, or a list of them."""
     names = as_tuple(value) if isinstance(value, Collection) and value else (value,)
     return [complaint for item in names for complaint in check_choice(name, item, allowed)]
+
+
+def check_correct_reward(reward: str, names: Sequence[str]) -> list[str]:
+    """Return a complaint unless `reward` is the name of exactly one of the reward functions called `names`."""
+    if names.count(reward) == 1:
+        return []
+    return [
+        f"correct_reward={reward!r} must be the name of the one reward function that decides whether a completion "
+        f"is correct, and the names are {list(names)}."
+    ]
 
 
 def is_number(value: object) -> TypeGuard[float]:

@@ -19,6 +19,7 @@ from torch import Tensor
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.shaping import Shaper
 from steer_trl.shaping.methods import find_shaper
+from steer_trl.support.validation import check_correct_reward
 from steer_trl.trainer.trl import GRPOTrainer
 
 logger = logging.getLogger(__name__)
@@ -73,12 +74,7 @@ def correctness_complaints(names: Sequence[str], args: SteerGRPOConfig) -> list[
     """Return a complaint if it is unclear which of the reward functions called `names` decides for a method."""
     reward = args.correct_reward
     if reward is not None:
-        if names.count(reward) == 1:
-            return []
-        return [
-            f"correct_reward={reward!r} must be the name of the one reward function that decides whether a completion "
-            f"is correct, and the names are {list(names)}."
-        ]
+        return check_correct_reward(reward, names)
     methods = [name for name in args.shaping_names if "correctness" in find_shaper(name).reads]
     if len(names) == 1 or not methods:
         return []

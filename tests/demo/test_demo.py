@@ -230,7 +230,7 @@ def test_a_row_shows_the_numbers_and_the_interval(grpo, data):
     assert (float(a), float(b)) == pytest.approx((100 * found.a, 100 * found.b), abs=0.051)
     assert difference == pytest.approx(100 * found.difference, abs=0.051)
     assert difference + half == pytest.approx(100 * found.high, abs=0.11)
-    # The rollouts of a run are no sample, so their means have no interval.
+    # The rollouts of a run depend on each other, so a mean over them is shown without an interval.
     assert [float(cells(row, found)[2]) for row in OF_LOGS] == pytest.approx([found.difference] * 2, abs=0.0051)
 
 
