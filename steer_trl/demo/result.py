@@ -3,11 +3,12 @@
 A difference is the value of the run with `hold_entropy` minus the value of plain GRPO. Answers are sampled at
 temperature 1, as in training, and their differences have a paired 95 % confidence interval over the test problems.
 Entropies and tokens are means over the last rollouts of both runs. The rollouts of a run depend on each other, so
-these differences are shown without an interval.
+these differences have no interval.
 """
 
 import json
 from collections import Counter
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 from steer_trl.curves import series
 from steer_trl.demo.folders import GRPO, HELD, START, TEST, TEST_SAMPLING
-from steer_trl.evaluation.comparison import Difference, compare_values
+from steer_trl.evaluation.comparison import Difference
 from steer_trl.evaluation.folders import compare_evaluations, read_evaluations
 from steer_trl.evaluation.records import COMPLETIONS, SUMMARY
 from steer_trl.monitoring import key_names, run_files
@@ -46,6 +47,28 @@ Answer = tuple[str, bool]
 """The text of an answer, and whether it is correct."""
 
 
+@dataclass(frozen=True)
+class LateMeans:
+    """Means of a logged value over the last rollouts of both runs.
+
+    Attributes:
+        a (`float`): the mean of plain GRPO.
+        b (`float`): the mean of the run with `hold_entropy`.
+    """
+
+    a: float
+    b: float
+
+    @property
+    def difference(self) -> float:
+        """The difference b - a."""
+        return self.b - self.a
+
+    def to_entry(self) -> dict[str, float]:
+        """Return both means and their difference as a dictionary for JSON."""
+        return vars(self) | {"difference": self.difference}
+
+
 class Result:
     """The result of the finished demonstration in `folder`."""
 
@@ -68,23 +91,27 @@ class Result:
         return logs
 
     @cached_property
-    def rows(self) -> dict[str, Difference]:
-        """Maps the name of each row of the table to the difference that the row shows."""
+    def solved(self) -> dict[str, Difference]:
+        """Maps the name of each row about test problems to its difference."""
         grpo = read_evaluations(self.folder / GRPO / TEST)[TEST_SAMPLING]
         held = read_evaluations(self.folder / HELD / TEST)[TEST_SAMPLING]
         compared = compare_evaluations([grpo], [held])["test"]
-        rows = {row: compared[metric] for row, metric in QUESTIONS.items()}
+        return {row: compared[metric] for row, metric in QUESTIONS.items()}
+
+    @cached_property
+    def logged(self) -> dict[str, LateMeans]:
+        """Maps the name of each row about the logs to the means of both runs."""
         _, start = series(self.logs[HELD], key_names.START_ENTROPY)[-1]
-        for row, key in OF_LOGS.items():
-            ends = [_read_end(self.logs[name], key) for name in (GRPO, HELD)]
-            count = min(map(len, ends))
-            if count < 2:
-                # A run of one rollout has no interval.
-                continue
-            unit = start if row == ENTROPY else 1.0
-            of_grpo, of_held = ([value / unit for value in end[-count:]] for end in ends)
-            rows[row] = compare_values([of_grpo], [of_held])
-        return rows
+        units = {ENTROPY: start, TOKENS: 1.0}
+        return {
+            row: LateMeans(*(_late_mean(self.logs[name], key) / units[row] for name in (GRPO, HELD)))
+            for row, key in OF_LOGS.items()
+        }
+
+    @property
+    def rows(self) -> dict[str, Difference | LateMeans]:
+        """Maps the name of each row of the table to what it shows."""
+        return {**self.solved, **self.logged}
 
     @cached_property
     def of_start(self) -> dict[str, float]:
@@ -94,8 +121,8 @@ class Result:
         return {row: metrics[metric][0] for row, metric in QUESTIONS.items()} | {ENTROPY: 1.0}
 
     def save(self) -> None:
-        """Write the differences to `result.json`, as one line."""
-        entries = {row: difference.to_entry() for row, difference in self.rows.items()}
+        """Write the rows of the table to `result.json`, as one line."""
+        entries = {row: values.to_entry() for row, values in self.rows.items()}
         (self.folder / "result.json").write_text(json.dumps(entries) + "\n")
 
     def table(self) -> str:
@@ -106,16 +133,16 @@ class Result:
         pairs = [pair for pair in run_files.lines(PAIRS) if pair]
         heads = ("start", "GRPO", "held", "difference", f"{len(pairs)} other pairs")
         lines = [format_row("temperature 1", *heads)]
-        for row, difference in self.rows.items():
+        for row, values in self.rows.items():
             start = number(row, self.of_start[row]) if row in self.of_start else ""
             published = [pair[row]["difference"] for pair in pairs]
-            lines.append(format_row(row, start, *cells(row, difference), describe_pairs(row, published)))
+            lines.append(format_row(row, start, *cells(row, values), describe_pairs(row, published)))
         return "\n".join(lines)
 
     def sentence(self) -> str:
         """Return a sentence that compares the shares of problems that the two models solve."""
         parts = []
-        for row, difference in self.rows.items():
+        for row, difference in self.solved.items():
             if row.startswith("solved"):
                 grpo, held, change = cells(row, difference)
                 how = row.removeprefix("solved ")
@@ -150,10 +177,10 @@ class Result:
         return counts
 
 
-def _read_end(log: list[dict[str, Any]], key: str) -> list[float]:
-    """Return the values of a key in the last rollouts of a run."""
+def _late_mean(log: list[dict[str, Any]], key: str) -> float:
+    """Return the mean of a key over the last rollouts of a run."""
     values = [value for _, value in series(log, key)]
-    return values[-max(2, round(LAST_SHARE * len(values))) :]
+    return mean(values[-max(1, round(LAST_SHARE * len(values))) :])
 
 
 def _list_answers(answers: Counter[Answer]) -> list[str]:
@@ -171,15 +198,15 @@ def number(row: str, value: float, sign: str = "") -> str:
     return f"{scale * value:{sign}.{digits}f}"
 
 
-def cells(row: str, difference: Difference) -> tuple[str, str, str]:
+def cells(row: str, values: Difference | LateMeans) -> tuple[str, str, str]:
     """Return both models' values and their difference as strings.
 
     A difference over problems has half the width of its interval after a ±.
     """
-    change = number(row, difference.difference, "+")
-    if row in QUESTIONS:
-        change += f" ± {number(row, (difference.high - difference.low) / 2)}"
-    return number(row, difference.a), number(row, difference.b), change
+    change = number(row, values.difference, "+")
+    if isinstance(values, Difference):
+        change += f" ± {number(row, (values.high - values.low) / 2)}"
+    return number(row, values.a), number(row, values.b), change
 
 
 def describe_pairs(row: str, differences: list[float]) -> str:

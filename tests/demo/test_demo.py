@@ -12,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from filelock import FileLock, Timeout
@@ -24,10 +25,10 @@ from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.curves import series
 from steer_trl.demo import runs
 from steer_trl.demo.puzzle import problems
-from steer_trl.demo.result import CAUTION, OF_LOGS, QUESTIONS, Result, cells
+from steer_trl.demo.result import CAUTION, OF_LOGS, QUESTIONS, LateMeans, Result, cells
 from steer_trl.demo.runs import SHIPPED, Demo
 from steer_trl.evaluation.comparison import Difference, compare_values
-from steer_trl.monitoring import run_files
+from steer_trl.monitoring import key_names, run_files
 from steer_trl.support.exceptions import CannotContinueError
 
 SMALL = ("--tokens", "60000", "--problems", "8")
@@ -230,20 +231,40 @@ def test_a_row_shows_the_numbers_and_the_interval(grpo, data):
     assert (float(a), float(b)) == pytest.approx((100 * found.a, 100 * found.b), abs=0.051)
     assert difference == pytest.approx(100 * found.difference, abs=0.051)
     assert difference + half == pytest.approx(100 * found.high, abs=0.11)
-    # The rollouts of a run depend on each other, so a mean over them is shown without an interval.
-    assert [float(cells(row, found)[2]) for row in OF_LOGS] == pytest.approx([found.difference] * 2, abs=0.0051)
+
+
+# The rollouts of a run depend on each other, so a mean over them has no interval.
+@given(st.floats(0, 5), st.floats(0, 5))
+def test_a_mean_over_rollouts_is_shown_without_an_interval(grpo, held):
+    for row in OF_LOGS:
+        shown = [float(text) for text in cells(row, LateMeans(grpo, held))]
+        assert shown == pytest.approx([grpo, held, held - grpo], abs=0.0051)
+
+
+@given(st.lists(st.floats(0, 5), min_size=1, max_size=40), st.lists(st.floats(0, 5), min_size=1, max_size=40))
+def test_a_row_of_the_logs_has_the_means_of_the_last_fifths(grpo, held):
+    start = {key_names.START_ENTROPY: 0.5}
+    result = Result(Path())
+    result.logs = {
+        name: [{"step": step} | dict.fromkeys(OF_LOGS.values(), value) | start for step, value in enumerate(values)]
+        for name, values in (("grpo", grpo), ("held", held))
+    }
+    late = [np.array(values)[-max(1, round(len(values) / 5)) :].mean() for values in (grpo, held)]
+    entropy, tokens = (result.logged[row] for row in OF_LOGS)
+    assert (entropy.a * 0.5, entropy.b * 0.5) == pytest.approx(late)
+    assert (tokens.a, tokens.b) == pytest.approx(late)
 
 
 @given(st.tuples(*[st.tuples(SHARES, SHARES) for _ in QUESTIONS]))
 def test_the_sentence_follows_from_the_numbers(sides):
     result = Result(Path())
     trimmed = [(grpo[: len(held)], held[: len(grpo)]) for grpo, held in sides]
-    result.rows = {row: compare_values([a], [b]) for row, (a, b) in zip(QUESTIONS, trimmed, strict=True)}
+    result.solved = {row: compare_values([a], [b]) for row, (a, b) in zip(QUESTIONS, trimmed, strict=True)}
     parts = result.sentence().split(";")
     solved = [row for row in QUESTIONS if row.startswith("solved")]
     for row, part in zip(solved, parts, strict=True):
         held, grpo, difference, _ = (float(text) for text in re.findall(r"[+-]?\d+\.\d", part))
-        found = result.rows[row]
+        found = result.solved[row]
         assert (grpo, held, difference) == pytest.approx(
             (100 * found.a, 100 * found.b, 100 * found.difference), abs=0.051
         )
@@ -263,8 +284,11 @@ def test_published_pairs_are_whole_and_their_verdicts_follow_from_their_numbers(
     assert pairs
     for pair in pairs:
         assert pair.keys() == {*OF_LOGS, *QUESTIONS}
-        for row in pair.values():
-            assert Difference(**{name: row[name] for name in names & row.keys()}).verdict == row["verdict"]
+        for row in QUESTIONS:
+            entry = pair[row]
+            assert Difference(**{name: entry[name] for name in names & entry.keys()}).verdict == entry["verdict"]
+        for row in OF_LOGS:
+            assert LateMeans(pair[row]["a"], pair[row]["b"]).to_entry() == pair[row]
 
 
 def test_the_last_column_has_mean_and_range_of_the_published_pairs(demo):
