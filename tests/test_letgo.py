@@ -19,7 +19,7 @@ from steer_trl.support.exceptions import InvalidValueError
 
 RATES = {"GRPO": 1.25e-4, "F-GRPO": 1.25e-4, "KL 0.03": 1.25e-4, "C2 let go": 2.5e-4}
 ARMS = plan.read_plan()["blocks"]["block1"]["arms"]
-HELD = {"hold_entropy": 0.65, "hold_entropy_decay_start": 0.6}
+HELD = {"hold_entropy": 0.65, "hold_entropy_decay_start": 0.6, "hold_entropy_final": 0.325}
 
 
 needs_starts = pytest.mark.skipif(not starts.FOLDER.exists(), reason="a source distribution has no start models")
@@ -29,6 +29,15 @@ def chosen_plan():
     """The plan with a choice of the pilot."""
     made = plan.read_plan()
     made["chosen"] = {"rates": RATES, "form": "half from 0.6"}
+    return made
+
+
+def written_plan():
+    """The plan of what [`write_block`] writes, with one block that is not whole."""
+    made = chosen_plan()
+    made["blocks"]["block1"]["starts"] = [71, 72, 73, 74]
+    for block in ("one_rate", "linear", "six_million"):
+        made["blocks"][block]["starts"] = [71, 72]
     return made
 
 
@@ -52,16 +61,21 @@ def record(arm, start, run, share, split="test"):
         return made
     size = 20
     log = {"generated_tokens": [100 * (i + 1) for i in range(size)], "reward": [0.1] * size}
+    log["step"] = [4 * i for i in range(size)]
     log["completions/mean_length"] = [9.0] * size
     log["dynamic_sampling/tokens_per_trained_token"] = [rng.uniform(1, 4) for _ in range(size)]
     log["rollout_entropy"] = [1.0, *(rng.uniform(0.5, 0.75) for _ in range(size - 1))]
     if "let go" in arm:
         made["settings"] = HELD
-        log["hold_entropy/target"] = [None, *[0.65] * (size - 1)]
+        falls = sorted((rng.uniform(0.325, 0.65) for _ in range(8)), reverse=True)
+        log["hold_entropy/target"] = [None, *[0.65] * (size - 9), *falls]
         log["hold_entropy/strength"] = [0.0, *(rng.choice([3.0, rng.uniform(0, 3)]) for _ in range(size - 1))]
     if arm == "C2 let go":
-        made["at_equal_steps"] = {"step": 4, "evaluations": evaluations(rng, share, split)}
+        made["at_equal_steps"] = {"step": rng.randrange(20, 4 * size), "evaluations": evaluations(rng, share, split)}
     made["stopped_early"] = {"step": 4, "evaluations": evaluations(rng, share, split)}
+    if rng.random() < 0.5:
+        made["before"] = {}
+    made["generated_tokens"] = rng.randint(2000, 3000)
     return made | {"steps": rng.randint(300, 500), "seconds": rng.randint(300, 500), "rollouts": log}
 
 
@@ -134,32 +148,41 @@ def pilot_of(shares):
     return rule.Pilot(plan.read_plan(), records)
 
 
-def test_the_page_is_what_another_script_computes(tmp_path):
+@pytest.mark.parametrize("make_plan", [chosen_plan, written_plan])
+def test_the_page_is_what_another_script_computes(tmp_path, make_plan):
     write_block(tmp_path)
     forms = {"half from 0.4": 0.72, "zero from 0.6": 0.69, "zero from 0.4": 0.75}
     for start in (61, 62):
         write(tmp_path, "pilot", start, 1, pilot_shares(**forms), "validation")
-    text = page.page(chosen_plan(), tmp_path)
-    wrong, equal = letgo_recomputed.check(text, tmp_path)
-    claims, mixture, start_by_start = 2 * (5 + 4 + 3 + 7), 2, 4
+    made = make_plan()
+    text = page.page(made, tmp_path)
+    wrong, equal = letgo_recomputed.check(text, tmp_path, numbers_of_units(made))
+    progress, claims, tokens, mixture, start_by_start = 1 + 6, 2 * (5 + 4 + 3 + 7) + 4, 3, 2, 4
     # One row for each arm and the start, and a table without its own row for each arm that others are compared with.
     values = (8 + 5 + 4 + 4 + 8 + 10) * 9
-    differences = (5 * 7 - 4 + 5 * 4 - 4 + 2 * (4 * 3 - 3) + 5 * 7 - 4 + 4 * 9 - 3) * 6
-    logs, equal_steps, held, spread, pilot, looks = 7 * 5, 6, 2 * 2, 7 * 6, 12 * 5, 3 * 2 + 4 * 2
-    parts = claims, values, differences, start_by_start, mixture, logs, equal_steps, held, spread, pilot, looks
-    assert wrong == [] and equal == sum(parts)
+    differences = (5 * 7 - 4 + 5 * 4 - 4 + 2 * (4 * 3 - 3) + 5 * 7 - 4 + 4 * 9 - 3) * 9
+    logs, equal_steps, held, spread, pilot, looks = 7 * 5, 7, 2 * 2, 7 * 6 + 1, 12 * 5, 3 * 2 + 4 * 2
+    tables = values, differences, start_by_start, mixture, logs, equal_steps, held, spread, pilot, looks
+    assert wrong == [] and equal == progress + claims + tokens + sum(tables)
     assert "{" not in text
 
 
-@pytest.mark.parametrize("heading", re.findall(r"\n## (.*)\n\n(?=.*\{(?!progress|advised))", page.TEXT.read_text()))
+def numbers_of_units(of_plan):
+    """The number of starts and runs of each block."""
+    return {block: len(plan.block_units(of_plan, block)) for block in of_plan["blocks"]}
+
+
+@pytest.mark.parametrize("heading", re.findall(r"\n## (.*)\n\n(?=[^#]*\{)", page.TEXT.read_text()))
 def test_the_recomputation_finds_a_changed_number(tmp_path, heading):
     write_block(tmp_path)
     for start in (61, 62):
         write(tmp_path, "pilot", start, 1, pilot_shares(), "validation")
-    before, text = page.page(chosen_plan(), tmp_path).split(f"\n## {heading}\n")
+    made = written_plan()
+    before, text = page.page(made, tmp_path).split(f"\n## {heading}\n")
     section, *rest = text.split("\n## ")
     changed = re.sub(r"\d(?=\D*$)", lambda digit: str((int(digit[0]) + 5) % 10), section)
-    assert letgo_recomputed.check("\n## ".join([f"{before}\n## {heading}\n{changed}", *rest]), tmp_path)[0]
+    text = "\n## ".join([f"{before}\n## {heading}\n{changed}", *rest])
+    assert letgo_recomputed.check(text, tmp_path, numbers_of_units(made))[0]
 
 
 def test_a_start_counts_once_and_only_if_it_is_whole(tmp_path):
@@ -245,11 +268,14 @@ def test_the_advice_prefers_what_is_simple(tmp_path):
             write(tmp_path, "block1", start, 1, dict.fromkeys(SHARES, 0.04) | shares)
         return Block(chosen_plan(), "block1", tmp_path)
 
-    block = of()
-    assert advised(block) == (passing(block)[0] if passing(block) else None)
-    assert advised(of(**{"C2 let go": 0.25})) == "C2 let go"
-    assert advised(of(**{"C2 let go": 0.1, "F-GRPO and C2 let go": 0.5})) == "F-GRPO and C2 let go"
-    assert advised(of(**{"GRPO": 0.9})) is None
+    both = "F-GRPO and C2 let go"
+    assert advised(of(**{"C2 let go": 0.25})) == ("C2 let go", "C2 let go")
+    assert advised(of(**{"C2 let go": 0.25, both: 0.9})) == (both, "C2 let go")
+    assert advised(of(**{"KL 0.03": 0.2, "C2 let go": 0.2, "F-GRPO": 0.9})) == ("F-GRPO", "KL 0.03")
+    # Ahead in the mean, but not by more than the interval.
+    block = of(**{"KL 0.03": 0.5, "F-GRPO": 0.505})
+    assert passing(block, ["KL 0.03", "F-GRPO"]) == ["KL 0.03", "F-GRPO"] and advised(block) == ("KL 0.03", "KL 0.03")
+    assert advised(of(**{"GRPO": 0.9})) == (None, None)
 
 
 @pytest.mark.skipif(not page.PAGE.exists(), reason="no run of protocol 4 is published yet")
@@ -283,7 +309,8 @@ def test_a_unit_is_published_when_all_of_its_runs_are_there(tmp_path):
     tiny = chosen_plan()
     tiny["common"] |= {"max_generated_tokens": 5000, "save_steps": 4, "dynamic_sampling": "none"}
     tiny |= {"samplings": ["t1"], "num_problems": 4}
-    tiny["blocks"] = {"block1": {"split": "test", "starts": [61], "arms": ["GRPO", "C2 let go"]}}
+    block = {"split": "test", "starts": [61], "arms": ["GRPO", "C2 let go"], "equal_steps": "C2 let go"}
+    tiny["blocks"] = {"block1": block}
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(tiny, sort_keys=False))
     words = ["-m", "experiments.letgo", "block1", "--plan", "plan.yaml", "--output_dir", "runs", "--published", "out"]
 

@@ -21,7 +21,7 @@ from experiments.dial.analysis import Interval, over_starts, pass_at
 from experiments.lab.published import DIGITS, entropies_of
 from experiments.lab.runs import START
 from experiments.letgo import published
-from experiments.letgo.plan import BASELINE, Plan, block_units, unit_name
+from experiments.letgo.plan import BASELINE, NAMED, Plan, block_units, unit_name
 from experiments.letgo.runs import differences
 
 SAMPLES = 16
@@ -60,10 +60,24 @@ class Model:
         """The checkpoint nearest to the baseline's number of steps, if it was evaluated."""
         return Model(self.record["at_equal_steps"]) if "at_equal_steps" in self.record else None
 
+    def fallen(self, step: int) -> float:
+        """Return which share of its fall the level had fallen, in the rollout that a step was on."""
+        rollouts, settings = self.record["rollouts"], self.record["settings"]
+        pairs = zip(rollouts["step"], rollouts["hold_entropy/target"], strict=True)
+        *_, target = [target for of, target in pairs if of <= step and target is not None]
+        level = max(target for target in rollouts["hold_entropy/target"] if target is not None)
+        final = settings["hold_entropy_final"] / settings["hold_entropy"]
+        return float((1 - target / level) / (1 - final))
+
     @property
     def steps(self) -> float:
         """The number of optimizer steps."""
         return float(self.record["steps"])
+
+    @property
+    def tokens(self) -> float:
+        """The number of generated tokens."""
+        return float(self.record["generated_tokens"])
 
     @property
     def seconds(self) -> float:
@@ -142,6 +156,11 @@ class Block:
                 models = {arm: Model(record) for arm, record in records.items()}
                 models |= {f"{arm}{STOPPED_EARLY}": Model(records[arm]["stopped_early"]) for arm in stopped}
                 self.units[start, run] = models
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all units of the plan are there."""
+        return len(self.units) == len(self.planned)
 
     @property
     def starts(self) -> list[int]:
@@ -249,21 +268,23 @@ def _mixed(model: Model, start: Model, tries: int, sampling: str, sampling_of_st
     return 100 * float(1 - (failed * failed_too).mean())
 
 
-SIMPLE_FIRST = ("KL 0.03", "C2 let go", "F-GRPO", "F-GRPO and C2 let go")
+SIMPLE_FIRST = (EARLY, "KL 0.03", NAMED, "F-GRPO", f"F-GRPO and {NAMED}")
 """The arms that can be advised: the simplest first, and those that need to know what is correct after the others."""
-NEED_CORRECT = ("F-GRPO", "F-GRPO and C2 let go")
+NEED_CORRECT = SIMPLE_FIRST[3:]
 LARGEST_LOSS = 1.5
 
 
-def passing(block: Block) -> list[str]:
-    """Return the arms that at temperature 1 are not behind the best in 16 tries and lose less than 1.5 points in one.
+def passing(block: Block, arms: Sequence[str]) -> list[str]:
+    """Return those `arms` that at temperature 1 are not behind the best of them in 16 tries, and lose less than 1.5
+    points in one.
 
     *Not behind* means that the interval of the difference reaches 0.
     """
     many = solved("t1", SAMPLES)
-    best = max(SIMPLE_FIRST, key=lambda arm: mean(block.values(arm, many)))
+    arms = [arm for arm in arms if arm in block.arms]
+    best = max(arms, key=lambda arm: mean(block.values(arm, many)))
     found = []
-    for arm in SIMPLE_FIRST:
+    for arm in arms:
         behind = over_starts(block.difference(arm, best, many))
         loss = over_starts(block.difference(arm, BASELINE, solved("t1", 1)))
         if (arm == best or behind.high >= 0) and loss.low > -LARGEST_LOSS:
@@ -271,14 +292,15 @@ def passing(block: Block) -> list[str]:
     return found
 
 
-def advised(block: Block) -> str | None:
-    """Return the arm that the protocol's rules advise, or `None` if there is none."""
-    arms = passing(block)
-    if not arms:
-        return None
-    first = arms[0]
-    if first in NEED_CORRECT:
-        return first
-    more = [arm for arm in arms if arm in NEED_CORRECT]
-    adding = [arm for arm in more if over_starts(block.difference(arm, first, solved("t1", SAMPLES))).low > 0]
-    return adding[0] if adding else first
+def advised(block: Block) -> tuple[str | None, str | None]:
+    """Return the arm that the protocol's rules advise, and the one that they advise where nothing knows what is
+    correct. `None` stands for no arm.
+
+    An arm that needs to know what is correct must be ahead of the one that is advised without it, if there is one.
+    """
+    without = next(iter(passing(block, [arm for arm in SIMPLE_FIRST if arm not in NEED_CORRECT])), None)
+    for arm in passing(block, SIMPLE_FIRST):
+        is_ahead = without is None or over_starts(block.difference(arm, without, solved("t1", SAMPLES))).low > 0
+        if arm in NEED_CORRECT and is_ahead:
+            return arm, without
+    return without, without

@@ -53,31 +53,41 @@ def progress(plan: Plan, blocks: Sequence[Block], folder: Path) -> str:
     """Return a table of how many units of each block are whole."""
     rows = [["pilot", len(records_of(folder, "pilot", plan["pilot"]["starts"])), "", ""]]
     for block in blocks:
-        rows.append([f"`{block.name}`", len(block.units) * len(block.arms), len(block.units), len(block.planned)])
-    whole = bool(blocks) and all(len(block.units) == len(block.planned) for block in blocks)
+        runs = len(block.units) * len(plan["blocks"][block.name]["arms"])
+        rows.append([f"`{block.name}`", runs, len(block.units), len(block.planned)])
+    whole = bool(blocks) and all(block.is_whole for block in blocks)
     state = "All are there." if whole else "**No decision is taken from an unfinished block.**"
     return f"{state}\n\n{markdown_table(['block', 'runs', 'whole starts and runs', 'planned'], rows)}"
 
 
 def registered(blocks: Sequence[Block]) -> str:
-    """Return each registered sentence with its verdict, whatever it is."""
-    verdicts = {
-        (block.name, claim.sentence): judge(block, NAMED, claim)
-        for block in blocks
-        if block.units
-        for claim in block.claims
-    }
-    if not verdicts:
-        return NOT_YET
-    corrected = holm({key: one.p for key, one in verdicts.items()})
-    rows = []
-    for key, one in verdicts.items():
-        verdict = "holds" if one.holds else "does not hold"
-        rows.append([*key, cell(one.interval), verdict, f"{corrected[key]:.4f}"])
+    """Return each registered sentence with its verdict, whatever it is. Holm's correction is over whole blocks."""
     judged = [block for block in blocks if block.units and block.claims]
+    if not judged:
+        return NOT_YET
+    verdicts = {(block.name, claim): judge(block, NAMED, claim) for block in judged for claim in block.claims}
+    whole = {block.name for block in judged if block.is_whole}
+    corrected = holm({key: verdict.p for key, verdict in verdicts.items() if key[0] in whole})
+    rows = []
+    for (name, claim), verdict in verdicts.items():
+        is_whole = name in whole
+        holds = ("holds" if verdict.holds else "does not hold") + ("" if is_whole else " so far")
+        p = f"{corrected[name, claim]:.4f}" if is_whole else ""
+        rows.append([name, claim.sentence, cell(verdict.interval), holds, p])
     counts = ", ".join(f"{len(block.starts)} starts in `{block.name}`" for block in judged)
-    table = markdown_table(["block", "sentence", "points", "", "p by Holm over all rows"], rows)
-    return f"{NAMED}, the named form. {counts}.\n\n{table}"
+    table = markdown_table(["block", "sentence", "points", "", "p by Holm over all whole blocks"], rows)
+    return f"{NAMED}, the named form. {counts}.\n\n{table}\n\n{without_a_price(blocks)}"
+
+
+def without_a_price(blocks: Sequence[Block]) -> str:
+    """Return whether the named form lets go without a price, which takes the first four sentences in block 1."""
+    first = next(block for block in blocks if block.claims)
+    if not first.units:
+        return NOT_YET
+    holds = all(judge(first, NAMED, claim).holds for claim in first.claims[:4])
+    state = "**lets go without a price**" if holds else "does **not** let go without a price"
+    so_far = "" if first.is_whole else "So far, "
+    return f"{so_far}{NAMED} {state}: that needs sentences 1 to 4 of `{first.name}`."
 
 
 def values(block: Block) -> str:
@@ -96,14 +106,21 @@ def differences(block: Block) -> str:
     """Return tables of each arm less GRPO, F-GRPO, the KL penalty, the named form and the start."""
     if not block.units:
         return NOT_YET
+    measures = COLUMNS | MANY
     parts = []
     for than in [arm for arm in (BASELINE, "F-GRPO", "KL 0.03", NAMED) if arm in block.arms] + [START]:
         rows = [
-            [arm, *(cell(over_starts(block.difference(arm, than, measure))) for measure in COLUMNS.values())]
+            [
+                arm,
+                *(
+                    cell(over_starts(block.difference(arm, than, measure)), 2 if name in MANY else 1)
+                    for name, measure in measures.items()
+                ),
+            ]
             for arm in block.arms
             if arm != than
         ]
-        parts.append(f"Less {than}:\n\n{markdown_table(['arm', *COLUMNS], rows)}")
+        parts.append(f"Less {than}:\n\n{markdown_table(['arm', *measures], rows)}")
     return "\n\n".join(parts)
 
 
@@ -119,6 +136,20 @@ def start_by_start(block: Block) -> str:
 def values_and_differences(block: Block) -> str:
     """Return what every arm solves, and each arm less the others that the protocol compares with."""
     return f"{values(block)}\n\n{differences(block)}" if block.units else NOT_YET
+
+
+def falling_rate(block: Block) -> str:
+    """Return what every arm solves, the differences, and how the arms' tokens agree."""
+    if not block.units:
+        return NOT_YET
+    rows = []
+    for arm in block.arms:
+        models = [(models[arm], models[BASELINE]) for models in block.units.values()]
+        beyond = [100 * (ours.tokens / of_baseline.tokens - 1) for ours, of_baseline in models]
+        repeated = sum("before" in ours.record for ours, _ in models)
+        rows.append([arm, f"{min(beyond):+.1f} to {max(beyond):+.1f}", repeated])
+    head = ["arm", f"tokens, % more than {BASELINE}", "runs that were repeated"]
+    return f"{values_and_differences(block)}\n\n{markdown_table(head, rows)}"
 
 
 def mixture(block: Block) -> str:
@@ -165,9 +196,11 @@ def equal_steps(block: Block) -> str:
         ours = block.values(NAMED, lambda model, measure=measure: at_equal_steps(model, measure))
         found.append(over_starts([a - b for a, b in zip(ours, block.values(BASELINE, measure), strict=True)]))
     rows = [[f"{NAMED} less {BASELINE}", *map(cell, found)]]
+    models = [models[NAMED] for models in block.units.values()]
+    fallen = mean_and_range([model.fallen(model.record["at_equal_steps"]["step"]) for model in models])
     return (
-        "The named form's checkpoint that is nearest to GRPO's number of steps; its level has not fallen to the end "
-        f"there.\n\n{markdown_table(['', *COLUMNS], rows)}"
+        "The named form's checkpoint that is nearest to GRPO's number of steps. Of the fall of its level, so much is "
+        f"done there, in per cent, mean and range over runs: {fallen}.\n\n{markdown_table(['', *COLUMNS], rows)}"
     )
 
 
@@ -207,15 +240,16 @@ def spread(block: Block) -> str:
         return "No start has two whole runs yet."
     texts = [[row[0], *(f"{one:.1f}" for one in row[1:])] for row in rows]
     table = markdown_table(["arm", *COLUMNS], texts)
-    return f"Standard deviation between two runs from one start, points.\n\n{table}"
+    count = len(block.units) - len(block.starts)
+    return f"Standard deviation between two runs from one start, points. Starts with two runs: {count}.\n\n{table}"
 
 
 def advised(block: Block) -> str:
     """Return what the rules advise, once all units are there."""
-    if len(block.units) < len(block.planned):
+    if not block.is_whole:
         return "No decision is taken from an unfinished block."
-    arms = ", ".join(analysis.passing(block)) or "no arm"
-    return f"By the rules for block 1, {arms} would do. Advised: **{analysis.advised(block) or 'nothing'}**."
+    best, without = (arm or "nothing" for arm in analysis.advised(block))
+    return f"Advised: **{best}**. Where no reward decides what is correct: **{without}**."
 
 
 def records_of(folder: Path, block: str, starts: Sequence[int], run: int = 1) -> Records:
@@ -275,7 +309,11 @@ def choice(plan: Plan, scores: Pilot) -> str:
         ]
         rows.append([arm, f"{rate:g}", *(f"{one:g}" for one in others)])
     table = markdown_table(["arm", "rate by the rule", "by one try alone", "by 16 tries alone"], rows)
-    return f"{table}\n\nForm by the rule: {scores.form() or 'not all of its runs are there'}."
+    form = scores.form()
+    if form is None:
+        return f"{table}\n\nForm by the rule: not all of its runs are there."
+    one, many = (scores.form_by_tries(k) for k in (1, 16))
+    return f"{table}\n\nForm by the rule: {form}. By one try alone: {one}. By 16 tries alone: {many}."
 
 
 def tables(plan: Plan, folder: Path) -> dict[str, str]:
@@ -300,8 +338,10 @@ def tables(plan: Plan, folder: Path) -> dict[str, str]:
     }
     by_name = {block.name: block for block in blocks}
     found |= {name: make(by_name["block1"]) if blocks else NOT_YET for name, make in makers.items()}
-    for name in ("one_rate", "linear", "no_resampling", "six_million", "rivals"):
+    for name in ("one_rate", "no_resampling", "six_million", "rivals"):
         found[name] = values_and_differences(by_name[name]) if blocks else NOT_YET
+    found["linear"] = falling_rate(by_name["linear"]) if blocks else NOT_YET
+    found["advised early"] = advised(by_name["six_million"]) if blocks else NOT_YET
     found["looks"] = "\n\n".join(look(plan, name, folder) for name in plan["looks"]) if blocks else NOT_YET
     return found
 

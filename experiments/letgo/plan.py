@@ -51,6 +51,7 @@ class Job:
         steps_of (`RunName`, *optional*): the run at a constant rate whose number of optimizer steps this run takes.
         tokens_of (`RunName`, *optional*): the run whose number of generated tokens the steps are scaled to.
         stop_early (`dict`, *optional*): how checkpoints are evaluated, the best of which is evaluated as the end is.
+        equal_steps (`bool`): whether the checkpoint at the baseline's number of steps is evaluated as the end is.
     """
 
     block: str
@@ -65,6 +66,7 @@ class Job:
     steps_of: RunName | None = field(default=None, repr=False)
     tokens_of: RunName | None = field(default=None, repr=False)
     stop_early: dict[str, Any] | None = field(default=None, repr=False)
+    equal_steps: bool = field(default=False, repr=False)
 
     @property
     def unit(self) -> str:
@@ -176,6 +178,7 @@ def _block_job(plan: Plan, name: str, arm: str, start: int, run: int) -> Job:
     block = plan["blocks"][name]
     rate = plan["chosen"].get(name, {}).get(arm) or rate_of(plan, arm)
     job = _job(plan, name, block["split"], arm, start, run, _block_settings(plan, name, arm, rate))
+    job = replace(job, equal_steps=arm == block.get("equal_steps"))
     if arm in block.get("stop_early", {}).get("arms", ()):
         job = replace(job, stop_early=block["stop_early"])
     if "steps_of" not in block:

@@ -67,18 +67,25 @@ class Pilot(Scores):
 
     def form(self) -> str | None:
         """Return the form, and of equal ones the first in the plan; `None` while runs are missing."""
-        rate, of_baseline = self.rate(NAMED), self.rate(BASELINE)
-        if rate is None or of_baseline is None:
-            return None
-        arms = {form: pilot_arm(self.plan, NAMED, rate, form) for form in self.plan["forms"]}
-        scores = {form: self.score(arm) for form, arm in arms.items()}
-        if None in scores.values():
+        arms, of_baseline = self._forms(), self.rate(BASELINE)
+        if not arms or of_baseline is None:
             return None
         first = {form: self.solved(arm, 1) or 0.0 for form, arm in arms.items()}
         least = (self.solved(pilot_arm(self.plan, BASELINE, of_baseline), 1) or 0.0) - LARGEST_LOSS
         allowed = [form for form in arms if first[form] >= least]
-        value = scores if allowed else first
+        value = {form: self.score(arm) for form, arm in arms.items()} if allowed else first
         return max(allowed or arms, key=lambda form: value[form] or 0.0)
+
+    def form_by_tries(self, k: int) -> str | None:
+        """Return the first of the forms that solve most in `k` tries; `None` while runs are missing."""
+        arms = self._forms()
+        return max(arms, key=lambda form: round(self.solved(arms[form], k) or 0.0, 9)) if arms else None
+
+    def _forms(self) -> dict[str, str]:
+        """Return the arm of each form at the rate of the named form; empty while runs are missing."""
+        rate = self.rate(NAMED)
+        arms = {} if rate is None else {form: pilot_arm(self.plan, NAMED, rate, form) for form in self.plan["forms"]}
+        return {} if None in map(self.score, arms.values()) else arms
 
 
 def look_scores(plan: Plan, block: str, records: Records) -> Scores:

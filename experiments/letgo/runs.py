@@ -19,7 +19,7 @@ from experiments.lab.records import file_of, publish, write_record
 from experiments.lab.runs import START
 from experiments.letgo import published
 from experiments.letgo.checkpoints import at_equal_steps, remove_checkpoints, stop_early
-from experiments.letgo.plan import BASELINE, NAMED, Job, RunName
+from experiments.letgo.plan import BASELINE, Job, RunName
 from experiments.letgo.published import Record
 from experiments.letgo.starts import put
 from steer_trl.support.exceptions import CannotContinueError
@@ -83,7 +83,7 @@ class Runs:
         weights = self._make_start(job, experiment)
         about = {"block": job.block, "run": job.run, "start_weights": weights, "processor": processor()}
         settings = job.settings | self._steps(job)
-        if job.stop_early or (job.arm == NAMED and not job.steps_of):
+        if job.stop_early or job.equal_steps:
             settings |= {"save_total_limit": None}
         name = f"{job.arm}, run {job.run}"
         record = self._train(job, experiment, name, settings, about)
@@ -96,7 +96,7 @@ class Runs:
         folder = experiment.folder(name)
         if job.stop_early:
             record["stopped_early"] = stop_early(experiment, folder, job.stop_early)
-        elif "save_total_limit" in settings:
+        if job.equal_steps:
             record["at_equal_steps"] = self._at_equal_steps(job, folder)
         write_record(self.path(job), record)
         remove_checkpoints(folder)

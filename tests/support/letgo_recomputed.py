@@ -2,11 +2,11 @@
 
     python tests/support/letgo_recomputed.py
 
-It shares no line with the analysis, and reads the page itself: every number of the registered sentences with their
-verdicts and Holm's p, of what each arm solves, of the differences, of the best mixture, of what it takes, of equal
-steps, of the held part, of the spread between runs, and of the pilot with its choice must be the one that is found
-here, to its printed digits. So must the tables of the other blocks, and the rates that the looks before them choose.
-Exits 1 if one is not, or if a table lacks a row.
+It shares no line with the analysis, and reads the page itself: every number of what is there, of the registered
+sentences with their verdicts and Holm's p, of what each arm solves, of the differences, of the best mixture, of what
+it takes, of equal steps, of the held part, of the spread between runs, of the advice, and of the pilot with its choice
+must be the one that is found here, to its printed digits. So must the tables of the other blocks, and the rates that
+the looks before them choose. Exits 1 if one is not, or if a table lacks a row.
 """
 
 import json
@@ -28,6 +28,9 @@ OTHERS = {
     "six_million": ("Six million tokens", ARMS[:4] + [f"{arm}{EARLY}" for arm in ("GRPO", "F-GRPO", "KL 0.03")]),
     "rivals": ("Rivals", ARMS[:3] + [arm + rate for arm in RIVALS for rate in ("", ", rate 2.5e-4")]),
 }
+# The starts and runs that the protocol has for each block.
+PLANNED = {"block1": 12, "one_rate": 5, "linear": 10, "no_resampling": 5, "six_million": 10, "rivals": 1}
+FORMS = ["half from 0.6", "half from 0.4", "zero from 0.6", "zero from 0.4"]
 TEMPERATURES = ["t0.25", "t0.5", "t1"]
 # Student's t, two-sided 95 %, by degrees of freedom.
 T = [12.7062, 4.30265, 3.18245, 2.77645, 2.57058, 2.44691, 2.36462, 2.30600, 2.26216]
@@ -160,18 +163,23 @@ class Check:
             self.wrong.append(f"{place}: rows {found}, expected {expected}")
 
 
-def check(page, folder):
+def check(page, folder, planned=PLANNED):
     """Return what differs from the published files, and how many cells are equal."""
     compare = Check()
     blocks = {name: units_of(folder, name, arms) for name, (_, arms) in {"block1": ("", ARMS), **OTHERS}.items()}
-    check_claims(page, blocks, compare)
+    whole = check_progress(page, folder, blocks, planned, compare)
+    check_claims(page, blocks, whole, compare)
     if blocks["block1"]:
         check_block(page, blocks["block1"], compare)
     for name, (heading, arms) in OTHERS.items():
         if blocks[name]:
             tables = rows(section(page, heading))
             check_values(tables[0], arms, blocks[name], compare)
+            if name == "linear":
+                check_tokens(tables.pop(), arms, blocks[name], compare)
             check_differences(tables[1:], arms, blocks[name], compare)
+    for name, heading in (("block1", "What is advised"), ("six_million", "Six million tokens")):
+        check_advice(section(page, heading), blocks[name], name in whole, compare)
     check_pilot(page, folder, compare)
     check_looks(page, folder, compare)
     return compare.wrong, compare.equal
@@ -191,20 +199,83 @@ def less(units, arm, than, temperature, k):
     return by_start(units, lambda one: share(one[arm], temperature, k) - share(one[than], temperature, k))
 
 
-def check_claims(page, blocks, compare):
-    """Check the registered sentences of all blocks, and Holm's correction over them."""
-    judged = [(blocks[name], CLAIMS[i]) for name, claims in CLAIMS_OF.items() if blocks[name] for i in claims]
+def check_progress(page, folder, blocks, planned, compare):
+    """Check how many runs and units are there, and return the blocks of which all are."""
+    (table,) = rows(section(page, "What is there"))
+    pilots = [lines_of(path) for path in folder.glob("pilot-start*.jsonl.xz")]
+    compare("pilot", table[0][1], [sum(len(one) - ("start" in one) for one in pilots)])
+    compare.names("blocks", [row[0].strip("`") for row in table[1:]], list(blocks))
+    whole = set()
+    for row, (name, units) in zip(table[1:], blocks.items(), strict=True):
+        arms = [arm for arm in (ARMS if name == "block1" else OTHERS[name][1]) if not arm.endswith(EARLY)]
+        compare(f"{name}, runs and units", " ".join(row[1:]), [len(arms) * len(units), len(units), planned[name]])
+        if len(units) == planned[name]:
+            whole.add(name)
+    return whole
+
+
+def check_claims(page, blocks, whole, compare):
+    """Check the registered sentences of all blocks, and Holm's correction over those of whole blocks."""
+    judged = [(name, CLAIMS[i]) for name, claims in CLAIMS_OF.items() if blocks[name] for i in claims]
     if not judged:
         return
-    (table,) = rows(section(page, "The registered sentences"))
-    against = [less(units, "C2 let go", *claim[:3]) for units, claim in judged]
-    p = holm([chance([x - claim[3] for x in one]) for one, (_, claim) in zip(against, judged, strict=True)])
+    text = section(page, "The registered sentences")
+    (table,) = rows(text)
+    against = [less(blocks[name], "C2 let go", *claim[:3]) for name, claim in judged]
+    places = [i for i, (name, _) in enumerate(judged) if name in whole]
+    p = dict(zip(places, holm([chance([x - judged[i][1][3] for x in against[i]]) for i in places]), strict=True))
     compare.names("registered", len(table), len(judged))
-    for row, numbers, (_, claim), corrected in zip(table, against, judged, p, strict=True):
+    verdicts = []
+    for i, (row, numbers, (name, claim)) in enumerate(zip(table, against, judged, strict=True)):
         compare(row[1], row[2], bounds(numbers))
-        compare(f"{row[1]}, p", row[4], [corrected])
+        compare(f"{row[1]}, p", row[4], [p[i]] if i in p else [])
         low = bounds(numbers)[0] - bounds(numbers)[1] if len(numbers) > 1 else -math.inf
-        compare.names(row[1], row[3], "holds" if low > claim[3] else "does not hold")
+        verdicts.append(low > claim[3])
+        so_far = "" if name in whole else " so far"
+        compare.names(row[1], row[3], ("holds" if verdicts[-1] else "does not hold") + so_far)
+    for name in dict.fromkeys(name for name, _ in judged):
+        count = re.search(rf"(\d+) starts in `{name}`", text)[1]
+        compare(f"starts of {name}", count, [len({start for start, _ in blocks[name]})])
+    if blocks["block1"]:
+        start = "" if "block1" in whole else "So far, "
+        state = "**lets go without a price**" if all(verdicts[:4]) else "does **not** let go without a price"
+        sentence = f"{start}C2 let go {state}: that needs sentences 1 to 4 of `block1`."
+        compare.names("price", text.strip().splitlines()[-1], sentence)
+
+
+def check_tokens(table, arms, units, compare):
+    """Check by how much the tokens of each arm differ from GRPO's, and how many runs were repeated."""
+    compare.names("tokens", [row[0] for row in table], arms)
+    for row in table:
+        pairs = [(one[row[0]]["generated_tokens"], one["GRPO"]["generated_tokens"]) for one in units.values()]
+        more = [100 * (ours - theirs) / theirs for ours, theirs in pairs]
+        again = len([one for one in units.values() if "before" in one[row[0]]])
+        compare(f"tokens, {row[0]}", " ".join(row[1:]), [min(more), max(more), again])
+
+
+def check_advice(text, units, is_whole, compare):
+    """Check the arm that is advised, and the one where nothing knows what is correct."""
+    found = re.search(r"Advised: \*\*(.*)\*\*\. Where no reward decides what is correct: \*\*(.*)\*\*\.", text)
+    compare.names("advice is given", bool(found), is_whole)
+    if not is_whole:
+        return
+
+    def ends(arm, than, k=16):
+        middle, half = bounds(less(units, arm, than, "t1", k))
+        return middle - half, middle + half
+
+    def good(arms):
+        """Return the arms that the first rule lets pass."""
+        best = max(arms, key=lambda arm: average(by_start(units, lambda one: share(one[arm], "t1", 16))))
+        near = [arm for arm in arms if arm == best or ends(arm, best)[1] >= 0]
+        return [arm for arm in near if ends(arm, "GRPO", 1)[0] > -1.5]
+
+    plain = [arm for arm in (f"GRPO{EARLY}", "KL 0.03", "C2 let go") if arm in next(iter(units.values()))]
+    judging = [arm for arm in ("F-GRPO", "F-GRPO and C2 let go") if arm in next(iter(units.values()))]
+    without = (good(plain) or [None])[0]
+    ahead = [arm for arm in good(plain + judging) if arm in judging and (without is None or ends(arm, without)[0] > 0)]
+    compare.names("advised", found[1], (ahead or [without])[0] or "nothing")
+    compare.names("advised without", found[2], without or "nothing")
 
 
 def check_block(page, units, compare):
@@ -238,9 +309,12 @@ def check_differences(tables, arms, units, compare):
     for than, table in zip(references, tables, strict=True):
         compare.names(f"less {than}", [row[0] for row in table], [arm for arm in arms if arm != than])
         for row in table:
-            for cell, (temperature, k) in zip(row[1:], TRIES, strict=True):
+            for cell, (temperature, k) in zip(row[1:7], TRIES, strict=True):
                 numbers = bounds(less(units, row[0], than, temperature, k))
                 compare(f"{row[0]} less {than}, {temperature}, {k}", cell, numbers)
+            for cell, t in zip(row[7:], TEMPERATURES, strict=True):
+                numbers = by_start(units, lambda one, a=row[0], b=than, t=t: distinct(one[a], t) - distinct(one[b], t))
+                compare(f"{row[0]} less {than}, {t}, different", cell, bounds(numbers))
 
 
 def check_mixture(page, units, compare):
@@ -263,7 +337,12 @@ def check_mixture(page, units, compare):
         a - b for a, b in zip(by_start(units, lambda one: share(one["C2 let go"], "t1", 16)), found[best], strict=True)
     ]
     text = section(page, "The best mixture of GRPO and its start")
-    solved = re.search(r"solve ([\d.]+) %", text)[1]
+    tries, ours, others, theirs, solved = re.search(
+        r"(\d+) tries of GRPO \(T = (.*?)\) and (\d+) of the start \(T = (.*?)\) solve ([\d.]+) %", text
+    ).groups()
+    compare.names(
+        "mixed", (int(tries), f"t{ours}", int(others), f"t{theirs}"), (best[0], best[1], 16 - best[0], best[2])
+    )
     compare("mixture", solved, [average(found[best])])
     compare("less the mixture", text.rsplit("less it: ")[1].strip().removesuffix("."), bounds(beyond))
 
@@ -278,7 +357,12 @@ def check_logs(page, units, compare):
             compare(f"costs, {row[0]}, {i}", row[i + 1], [average(numbers[i])])
         compare(f"entropy, {row[0]}", row[5], [average(one) for one in numbers[4:]])
 
-    (table,) = rows(section(page, "At equal optimizer steps"))
+    text = section(page, "At equal optimizer steps")
+    falls = [100 * fallen(one["C2 let go"]) for one in units.values()]
+    compare(
+        "the fall at equal steps", text.split("over runs:")[1].split(".")[0], [average(falls), min(falls), max(falls)]
+    )
+    (table,) = rows(text)
     for cell, (temperature, k) in zip(table[0][1:], TRIES, strict=True):
         found = by_start(
             units,
@@ -295,7 +379,10 @@ def check_logs(page, units, compare):
             compare(f"held, {row[0]}, {i}", cell, [average(numbers), min(numbers), max(numbers)] if numbers else [])
 
     twice = [start for start, run in units if run == 2 and (start, 1) in units]
-    for table in rows(section(page, "From run to run")):
+    text = section(page, "From run to run")
+    if twice:
+        compare("starts with two runs", re.search(r"two runs: (\d+)", text)[1], [len(twice)])
+    for table in rows(text):
         for row in table:
             for cell, (temperature, k) in zip(row[1:], TRIES, strict=True):
                 gaps = [
@@ -324,6 +411,15 @@ def costs(record):
             sixths[math.floor(6 * total / totals[-1])].append(entropy)
     sixths[5] += sixths.pop()
     return [*of, record["steps"], record["seconds"], *map(average, sixths)]
+
+
+def fallen(record):
+    """Return how much of its fall the level has fallen at the checkpoint of equal steps."""
+    log, settings = record["rollouts"], record["settings"]
+    known = [(step, of) for step, of in zip(log["step"], log["hold_entropy/target"], strict=True) if of is not None]
+    (at,) = [of for step, of in known if step <= record["at_equal_steps"]["step"]][-1:]
+    top = known[0][1]
+    return (top - at) / (top - top / settings["hold_entropy"] * settings["hold_entropy_final"])
 
 
 def kept(record):
@@ -375,7 +471,9 @@ def check_pilot(page, folder, compare):
         for cell, of in zip(row[2:], (one_try, sixteen), strict=True):
             best = max(sorted(found), key=lambda rate, found=found, of=of: round(of[found[rate]], 9))
             compare.names(f"pilot, {row[0]}, another rule", float(cell), best)
-    form = re.search(r"Form by the rule: (.*)\.\n", section(page, "Pilot"))
+    form = re.search(
+        r"Form by the rule: (.*)\. By one try alone: (.*)\. By 16 tries alone: (.*)\.\n", section(page, "Pilot")
+    )
     forms = {
         name.split(", ")[1]: name
         for name in scores
@@ -386,6 +484,9 @@ def check_pilot(page, folder, compare):
         good = [one for one in forms if one_try[forms[one]] >= least]
         value = scores if good else one_try
         compare.names("form", form[1], max(good or forms, key=lambda one: value[forms[one]]))
+        for stated, of in zip(form.groups()[1:], (one_try, sixteen), strict=True):
+            best = max(FORMS, key=lambda one, of=of: round(of[forms[one]], 9))
+            compare.names("form by tries alone", stated, best)
 
 
 # The looks before blocks: their starts, and the rates of each arm.
