@@ -12,6 +12,7 @@ CASES = {
     "stare": OPEN_STARE | {"stare_variant": "C2", "stare_amplify": 2.0, "stare_attenuate": 0.5},
     "exact": {"advantage_shaping": ["steer", "entropy_change"], "steer_form": "exact", "steer_lambda_min": 0.3},
     "exact_lora": {"advantage_shaping": ["steer", "stare"], "steer_form": "exact", "stare_target_entropy": 100.0},
+    "reference": {"advantage_shaping": "steer", "steer_lambda_min": 0.3, "beta": 0.5},
     "lora": {"advantage_shaping": ["steer", "stare"], "steer_lambda_min": 0.3, "stare_target_entropy": 100.0},
 }
 

@@ -423,6 +423,7 @@ LEFT_TO_GENERATE = {
     "a static cache": {"cache_implementation": "static"},
     "no cache": {"generation_kwargs": {"use_cache": False}},
     "prompts in parts": {"generation_kwargs": {"prefill_chunk_size": 4}},
+    "noise": {"neftune_noise_alpha": 5.0},
 }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from torch import nn
 from transformers import ProcessorMixin
 
+from steer_trl.trainer.adapters import reads_rows
 from steer_trl.trainer.forward.attention import attend_in_blocks, wrap_attention
 from steer_trl.trainer.forward.check import find_fault
 from steer_trl.trainer.forward.cost import Cost
@@ -78,8 +79,10 @@ class Padding:
     @property
     def _implementations(self) -> set[str]:
         """The names of the attention of the policy and of the reference model."""
-        models = [self._trainer.model, self._trainer.ref_model]
-        return {model.config.get_text_config()._attn_implementation for model in models if model is not None}
+        models = [model for model in (self._trainer.model, self._trainer.ref_model) if model is not None]
+        # DeepSpeed wraps the reference model, and the wrapper's `config` is DeepSpeed's.
+        configs = [getattr(model, "module", model).config for model in models]
+        return {config.get_text_config()._attn_implementation for config in configs}
 
     @cached_property
     def _is_possible(self) -> bool:
@@ -98,8 +101,10 @@ class Padding:
             return "images cannot be packed"
         if trainer.aux_loss_enabled:
             return "the auxiliary loss of a router reads the padded rows"
-        if _learns_prompt(trainer.model):
-            return "prompt learning of PEFT puts tokens in front of each row"
+        if reads_rows(trainer.accelerator.unwrap_model(trainer.model)):
+            return "an adapter other than LoRA may depend on where a row stands"
+        if trainer.args.neftune_noise_alpha is not None:
+            return "the noise of neftune_noise_alpha depends on the width of a pass"
         if "eager" in self._implementations:
             return "attn_implementation is eager, which cannot be told where rows begin"
         return _find_reason_of_model(trainer.model)
@@ -131,12 +136,6 @@ class Padding:
         self._is_wrong = fault is not None
         if self._is_wrong:
             logger.warning("skip_padding: padding stays, since %s.", fault)
-
-
-def _learns_prompt(model: Any) -> bool:
-    """Return whether an adapter of PEFT adds virtual tokens to the model's inputs."""
-    configs = getattr(model, "peft_config", None) or {}
-    return any(getattr(config, "is_prompt_learning", False) for config in dict(configs).values())
 
 
 def _find_reason_of_model(model: Any) -> str | None:

@@ -14,6 +14,7 @@ from accelerate.utils import is_peft_model
 from transformers import GenerationMixin, ProcessorMixin
 from transformers.integrations import is_deepspeed_zero3_enabled
 
+from steer_trl.trainer.adapters import reads_rows
 from steer_trl.trainer.generation.decoding import decode
 from steer_trl.trainer.generation.limits import NotServedError
 from steer_trl.trainer.trl import GRPOTrainer, is_overridden
@@ -74,7 +75,6 @@ class Generation:
         trainer = self._trainer
         policy: Any = trainer.accelerator.unwrap_model(trainer.model_wrapped)
         base = policy.get_base_model() if is_peft_model(policy) else policy
-        adapters = policy.peft_config.values() if is_peft_model(policy) else ()
         if self._is_compiled:
             reason = "a compiled model would be compiled anew for each number of rows"
         elif is_deepspeed_zero3_enabled() or trainer.is_fsdp_enabled or getattr(base, "tp_size", None):
@@ -85,8 +85,10 @@ class Generation:
             reason = "a subclass replaces _generate_single_turn"
         elif _has_own_generate(policy):
             reason = OWN_GENERATE
-        elif any(adapter.peft_type != "LORA" or adapter.alora_invocation_tokens for adapter in adapters):
-            reason = "an adapter other than LoRA may read the rows of a batch"
+        elif reads_rows(policy):
+            reason = "an adapter other than LoRA may depend on where a row stands"
+        elif trainer.args.neftune_noise_alpha is not None:
+            reason = "neftune_noise_alpha adds noise of its own to each row"
         else:
             return True
         self._report(reason)
