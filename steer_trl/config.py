@@ -19,10 +19,10 @@ from steer_trl.options.former_names import former_complaints, take_former_values
 from steer_trl.options.methods import MethodSettings
 from steer_trl.options.run import RunSettings, SamplingSettings
 from steer_trl.options.trl import entropy_target_complaints, reward_weight_complaints
-from steer_trl.shaping import Reads, Shaper, find_shaper, options
+from steer_trl.shaping import SHAPERS, Reads, Shaper, find_shaper, options
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
 from steer_trl.support.redact import allow_texts, select_public
-from steer_trl.support.validation import as_tuple, refuse
+from steer_trl.support.validation import as_tuple, did_you_mean, refuse
 
 logger = logging.getLogger(__name__)
 
@@ -133,10 +133,12 @@ class SteerGRPOConfig(RunSettings, SamplingSettings, MethodSettings):
         remarks = []
         if self.max_generated_tokens is not None and self.lr_scheduler_type not in CONSTANT_SCHEDULES:
             kind = getattr(self.lr_scheduler_type, "value", self.lr_scheduler_type)
+            of_hold = ", and hold_entropy lets go after a share of the run, not of the learning"
+            of_hold = of_hold if self.hold_entropy is not None else ""
             remarks.append(
                 f"lr_scheduler_type={kind!r} follows the number of steps, and max_generated_tokens="
                 f"{self.max_generated_tokens} ends the run by its tokens: the learning rate does not reach the end of "
-                "its schedule. Set lr_scheduler_type='constant', or end the run by max_steps."
+                f"its schedule{of_hold}. Set lr_scheduler_type='constant', or end the run by max_steps."
             )
         for name, method in methods.items():
             remarks += [f"{name}: {remark}" for remark in method.remarks(self)]
@@ -173,22 +175,32 @@ class SteerGRPOConfig(RunSettings, SamplingSettings, MethodSettings):
         if "none" in names and len(names) > 1:
             return [f"advantage_shaping={shaping!r}: 'none' cannot be combined with a method. Leave it out."]
         complaints = []
-        actuator = self.hold_entropy_by
-        named_by = dict.fromkeys(self.shaping_names, "advantage_shaping")
-        if actuator not in (None, "surprisal") and actuator not in named_by:
-            named_by[actuator] = "hold_entropy_by"
-        for name, setting in named_by.items():
+        for name in dict.fromkeys(self.shaping_names):
             try:
-                method = find_shaper(name, setting)
+                find_shaper(name)
             except ValueError as error:
                 complaints.append(str(error))
-                continue
-            if setting == "hold_entropy_by" and method.control is None:
-                complaints.append(
-                    f"hold_entropy_by={name!r} has no strength that could be moved. Use 'surprisal', 'repo_r', "
-                    "'entropy_change', 'entropy_bonus', 'kl', or a custom method with a `control`."
-                )
-        return complaints
+        return complaints + self._actuator_complaints()
+
+    def _actuator_complaints(self) -> list[str]:
+        """Return a complaint if `hold_entropy_by` names no method with a strength."""
+        name = self.hold_entropy_by
+        if name is None or name == "surprisal":
+            return []
+        use = (
+            "Use 'surprisal', 'repo_r', 'entropy_change', 'entropy_bonus', 'kl', or a custom method with a `control`."
+        )
+        if not isinstance(name, str):
+            return [f"hold_entropy_by={name!r} must be the name of one method. {use}"]
+        try:
+            method = find_shaper(name, "hold_entropy_by")
+        except ValueError as error:
+            is_path = "." in name or ":" in name
+            movable = ["surprisal", *(other for other, method in SHAPERS.items() if method.control)]
+            return [
+                str(error) if is_path else f"hold_entropy_by={name!r} is unknown.{did_you_mean(name, movable)} {use}"
+            ]
+        return [] if method.control else [f"hold_entropy_by={name!r} has no strength that could be moved. {use}"]
 
     def _text_complaints(self) -> list[str]:
         complaints = []

@@ -16,7 +16,7 @@ def hold_conflicts(methods: Mapping[str, Any], args: ShapingConfig) -> list[str]
         return []
     complaints = _path_conflicts(args)
     if args.hold_entropy_unit == "initial":
-        why = "it is a multiple of the entropy that the run begins with"
+        why = "it is a multiple of the entropy that the run begins with, unless hold_entropy_unit='nats'"
         complaints += check_interval("hold_entropy", args.hold_entropy, "(0, 2]", why)
     able = [name for name, method in methods.items() if method.control is not None]
     if len(able) != 1:

@@ -26,11 +26,13 @@ class StartEntropy:
     """The mean entropy of a run's first `rollouts` rollouts.
 
     `is_late` is true if the policy had been updated before the first of these rollouts, as in a run that was resumed
-    without this state: the mean is then no initial entropy, and is not logged as one.
+    without this state: the mean is then no initial entropy, and is not logged as one. `skipped` counts the rollouts
+    that were left out, because their entropy is not a finite number above 0.
     """
 
     def __init__(self, rollouts: int) -> None:
         self.rollouts = rollouts
+        self.skipped = 0
         self._configured_rollouts = rollouts
         self.is_late = False
         self._entropies: list[float] = []
@@ -55,7 +57,11 @@ class StartEntropy:
 
         `entropy` is in nats per token. `is_late` means that the policy was updated before this rollout.
         """
-        if self.settled is None and math.isfinite(entropy) and entropy > 0:
+        if self.settled is not None:
+            return
+        if not (math.isfinite(entropy) and entropy > 0):
+            self.skipped += 1
+        else:
             self.is_late = is_late if not self._entropies else self.is_late
             self._entropies.append(entropy)
 
@@ -84,6 +90,7 @@ class StartEntropy:
         self.rollouts = read_from_state(state, "rollouts", _is_count, "a whole number in [1, inf)")
         self._entropies = list(entropies)
         self.is_late = is_late
+        self.skipped = 0
 
 
 def _is_count(value: Any) -> bool:

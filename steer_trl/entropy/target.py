@@ -8,6 +8,7 @@ and faster at a larger learning rate, so the entropy is held while the model lea
 single tries become better.
 """
 
+import math
 from typing import Any, NamedTuple
 
 from steer_trl.support.validation import is_within, read_from_state
@@ -49,6 +50,12 @@ class TargetPath(NamedTuple):
             return self.level
         fallen = max(progress - self.release_start, 0.0) / (1 - self.release_start)
         return self.level + (self.final - self.level) * min(fallen, 1.0)
+
+    def count_rollouts_at_level(self, rollouts: float) -> int:
+        """Return how many of a run's `rollouts` begin before the target falls. A rollout keeps its target."""
+        release = self.release_start if self.falls else UNTIL_THE_END
+        # The level is also the target of the rollout that begins at the release.
+        return min(math.floor(release * rollouts + 1e-9) + 1, math.ceil(rollouts))
 
     def agrees_with(self, other: "TargetPath") -> bool:
         """Return whether both paths have the same target at every moment. If none falls, only the levels count."""

@@ -195,7 +195,8 @@ class ShapingConfig(GRPOConfig):
         float | None,
         Setting(
             "Share of the learning (the sum of the learning rates so far, over that of the whole run) after which the "
-            "level falls linearly to hold_entropy_final at the end of the run. 1: it never falls. Unset: 0.6.",
+            "level falls linearly to hold_entropy_final at the end of the run; with max_generated_tokens, the share "
+            "of the run. 1: it never falls. Unset: 0.6.",
             "[0, 1]",
             needs={"hold_entropy": "(0, inf)"},
         ),

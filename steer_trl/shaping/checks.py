@@ -95,7 +95,11 @@ def combination_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
         loss_methods = [n for n, m in methods.items() if n != name and m.overrides(*BATCH_HOOKS)]
         if method.surrogate and loss_methods:
             why = f"{name} has a loss of its own, whose clipping the others do not follow"
-            complaints.append(_refusal([name, *loss_methods], why))
+            moved = [other for other in loss_methods if args.hold_entropy is not None and methods[other].control]
+            remedy = (
+                f" hold_entropy moves {moved[0]!r} unless hold_entropy_by is 'entropy_bonus' or 'kl'." if moved else ""
+            )
+            complaints.append(_refusal([name, *loss_methods], why) + remedy)
     return complaints
 
 

@@ -21,6 +21,7 @@ from steer_trl.trainer.trl import GRPOTrainer, steps_per_rollout
 
 logger = logging.getLogger(__name__)
 
+TRAIN_LONGER = "Train for longer, or set the level in nats with hold_entropy_unit='nats'."
 MOST_RATES = 1_000_000
 """The largest number of steps whose rates are computed. Of a longer run, evenly spaced steps are taken."""
 
@@ -53,8 +54,11 @@ class HoldCallback(TrainerCallback):
         self._hold.begin_training(rates)
         micro_batches = state.max_steps * args.gradient_accumulation_steps
         rollouts = math.ceil(micro_batches / steps_per_rollout(self._trainer))
-        if state.global_step == 0 and self._hold.unit is None and rollouts < self._hold.start.rollouts:
-            self._warn_without_level(f"has {rollouts}")
+        at_level = self._hold.find_path().count_rollouts_at_level(rollouts)
+        # A target that falls from the first step on is not meant to be held.
+        is_meant = self._hold.unit is None and self._hold.release_start > 0
+        if state.global_step == 0 and is_meant and at_level < self._hold.start.rollouts:
+            self._warn_without_level(f"the run has {at_level}{' before its level falls' * (at_level < rollouts)}")
 
     def on_step_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Report once, in a resumed run, how far its target jumps because the run has another length."""
@@ -85,7 +89,12 @@ class HoldCallback(TrainerCallback):
     def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Warn if the level was never known, so that the entropy was not held."""
         if self._hold.regulator is None and state.global_step > 0 and not self._has_warned:
-            self._warn_without_level("ended before")
+            skipped = self._hold.start.skipped
+            if skipped:
+                reason = f"{skipped} of the run's have an entropy that is not a finite number above 0"
+                self._warn_without_level(reason, "Find out in the log what came first.")
+            else:
+                self._warn_without_level("the run ended before")
 
     def _describe(self, args: Any, state: TrainerState) -> str:
         assert self._hold.regulator is not None
@@ -105,22 +114,20 @@ class HoldCallback(TrainerCallback):
     def _last_step_at_level(self, args: Any, state: TrainerState) -> int:
         """Return the last step before the target falls.
 
-        A rollout keeps its target in all its steps, and the level is the target of the rollout that begins at the
-        release.
+        A rollout keeps its target in all its steps.
         """
         assert self._hold.regulator is not None
         steps = max(steps_per_rollout(self._trainer) / args.gradient_accumulation_steps, 1.0)
-        release = self._hold.regulator.path.release_start * state.max_steps
-        rollouts = math.floor(release / steps + 1e-9) + 1
+        rollouts = self._hold.regulator.path.count_rollouts_at_level(state.max_steps / steps)
         return min(math.floor(rollouts * steps), state.max_steps)
 
-    def _warn_without_level(self, run: str) -> None:
+    def _warn_without_level(self, reason: str, remedy: str = TRAIN_LONGER) -> None:
         self._has_warned = True
         if self._trainer.is_world_process_zero():
             logger.warning(
-                "hold_entropy=%g has no effect in this run. Its level is a multiple of the entropy of the first %d "
-                "rollouts, and the run %s. Train for longer, or set the level in nats with hold_entropy_unit='nats'.",
-                *(self._hold.args.hold_entropy, self._hold.start.rollouts, run),
+                "hold_entropy=%g does not hold its level in this run. The level is a multiple of the entropy of the "
+                "first %d rollouts, and %s. %s",
+                *(self._hold.args.hold_entropy, self._hold.start.rollouts, reason, remedy),
             )
 
 

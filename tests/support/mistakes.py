@@ -104,6 +104,10 @@ REFUSED = [
     # The entropy is held.
     HELD | {"hold_entropy_by": "opo"},
     HELD | {"hold_entropy_by": "repo"},
+    HELD | {"hold_entropy_by": "suprisal"},
+    HELD | {"hold_entropy_by": ["surprisal"]},
+    of("kl_cov", **HELD),
+    HELD | {"stare_top_fraction": 0.0},
     of("repo_r", **HELD, hold_entropy_by="entropy_change"),
     {"hold_entropy_by": "repo_r"},
     HELD | of("kl_cov"),

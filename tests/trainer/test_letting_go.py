@@ -1,6 +1,7 @@
 """`hold_entropy` in a run: when its target falls, under each kind of end, schedule and resume."""
 
 import json
+import math
 
 import pytest
 from support.runs import same_parameters, sums
@@ -8,6 +9,7 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import StepLR
 
 from steer_trl import SteerGRPOTrainer
+from steer_trl.entropy.start import StartEntropy
 from steer_trl.entropy.target import FINAL_OVER_LEVEL
 from steer_trl.monitoring import run_files
 from steer_trl.monitoring.watch import AlarmWatch
@@ -162,11 +164,32 @@ def test_the_level_survives_a_resume_with_fewer_prompts(train, make_trainer, tmp
     assert len(entries) == 2 and resumed.parts.start.value == before.start.value
 
 
+WITHOUT_LEVEL = "hold_entropy=0.65 does not hold its level"
+
+
 @pytest.mark.parametrize("end", [{"max_steps": 3}, {"max_steps": 400, "max_generated_tokens": 20}])
 def test_a_run_that_ends_before_its_level_is_known_reports_it(train, caplog, end):
     trainer = train(SteerGRPOTrainer, hold_entropy=0.65, **SMALL | end)
     assert trainer.parts.hold.regulator is None
-    assert caplog.text.count("hold_entropy=0.65 has no effect in this run") == 1
+    assert caplog.text.count(WITHOUT_LEVEL) == 1
+
+
+@pytest.mark.parametrize(("until", "is_reported"), [(0.3, True), (0.6, False), (1.0, False), (0.0, False)])
+def test_a_level_that_is_known_only_when_it_falls_is_reported(train, caplog, until, is_reported):
+    """Its first four rollouts are more than 0.3 of eight, and a target that falls from the start was asked for."""
+    schedule = {"lr_scheduler_type": "constant", "max_steps": 8, "hold_entropy_until": until}
+    eight_prompts = {"per_device_train_batch_size": 32}
+    trainer = train(SteerGRPOTrainer, hold_entropy=0.65, **SMALL | schedule | eight_prompts)
+    level = trainer.parts.hold.regulator.path.level
+    assert (max(targets(trainer).values()) < level) == (until < 0.375)
+    assert caplog.text.count(WITHOUT_LEVEL) == is_reported
+
+
+def test_a_level_that_is_unknown_for_want_of_entropies_is_not_called_short(train, caplog, monkeypatch):
+    add = StartEntropy.add
+    monkeypatch.setattr(StartEntropy, "add", lambda start, _entropy, is_late=False: add(start, math.nan, is_late))
+    train(SteerGRPOTrainer, hold_entropy=0.65, **SMALL | {"max_steps": 8, "per_device_train_batch_size": 32})
+    assert caplog.text.count(WITHOUT_LEVEL) == 1 and "finite" in caplog.text
 
 
 def test_a_stream_without_an_end_is_refused_and_named(make_trainer, prompts):

@@ -48,6 +48,7 @@ def test_rollouts_without_an_entropy_are_not_counted(entropy):
     one = start()
     assert taken(one, entropy) == [None]
     assert taken(one, 0.5, entropy) == [0.5, 0.5]
+    assert one.skipped == 2
 
 
 def test_the_start_continues_from_its_state():

@@ -201,6 +201,9 @@ class Stare(Shaper[StareSettings]):
         if args.stare_target_entropy_unit == "initial":
             why = "it is a multiple of the entropy that the run begins with"
             complaints += check_interval("stare_target_entropy", args.stare_target_entropy, "(0, 10]", why)
+        if args.hold_entropy is not None:
+            why = "with 0 no token is weighted, so hold_entropy would move nothing"
+            complaints += check_interval("stare_top_fraction", args.stare_top_fraction, "(0, 1]", why)
         if args.hold_entropy is not None and args.stare_gate != "none":
             complaints.append(
                 f"stare_gate={args.stare_gate!r} cannot be combined with hold_entropy={args.hold_entropy!r}: the gate "

@@ -194,14 +194,14 @@ DRY_RULES = (
     ),
     Rule(
         name="hold_too_short",
-        title="The run ends before hold_entropy begins",
+        title="The run is too short for hold_entropy",
         fires=1.0 - 1e-9,
         clears=1.0,
         steps=0,
         read=read_key(HOLD_ROLLOUTS),
         compared=f"`{HOLD_ROLLOUTS}`",
-        text="the run has {value:.0%} of the rollouts that the initial entropy is measured in, so hold_entropy never "
-        "acts. Train for longer, or set the level in nats (hold_entropy_unit='nats').",
+        text="before its level falls, the run has {value:.0%} of the rollouts that the initial entropy is measured "
+        "in, so the level is never held. Train for longer, or set the level in nats (hold_entropy_unit='nats').",
     ),
     Rule(
         name="no_learning",
