@@ -121,8 +121,9 @@ class Result:
         return {row: metrics[metric][0] for row, metric in QUESTIONS.items()} | {ENTROPY: 1.0}
 
     def save(self) -> None:
-        """Write the rows of the table to `result.json`, as one line."""
-        entries = {row: values.to_entry() for row, values in self.rows.items()}
+        """Write the seed and the rows of the table to `result.json`, as one line."""
+        settings = run_files.loads((self.folder / "settings.json").read_bytes()) or {}
+        entries = {"seed": settings["seed"]} | {row: values.to_entry() for row, values in self.rows.items()}
         (self.folder / "result.json").write_text(json.dumps(entries) + "\n")
 
     def table(self) -> str:

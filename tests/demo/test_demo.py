@@ -56,7 +56,7 @@ def test_the_printed_numbers_are_those_of_the_files(demo):
     result = Result(folder / "out")
     for part in (result.table(), CAUTION, result.sentence(), result.answers()):
         assert part in done.stdout
-    assert json.loads((folder / "out/result.json").read_text()).keys() == {*OF_LOGS, *QUESTIONS}
+    assert json.loads((folder / "out/result.json").read_text()).keys() == {"seed", *OF_LOGS, *QUESTIONS}
     assert (folder / "out/demo.png").read_bytes().startswith(b"\x89PNG")
     commands = [line.split("    ")[0].split() for line in done.stdout.splitlines() if line.startswith("  steer-trl")]
     assert [command[1] for command in commands] == ["report", "compare", "recipes"]
@@ -281,9 +281,9 @@ def test_the_start_model_is_the_one_that_the_command_made():
 def test_published_pairs_are_whole_and_their_verdicts_follow_from_their_numbers():
     pairs = [*run_files.lines(SHIPPED.parent / "pairs.jsonl")]
     names = {field.name for field in fields(Difference)}
-    assert pairs
+    assert [pair["seed"] for pair in pairs] == [*range(1, len(pairs) + 1)]
     for pair in pairs:
-        assert pair.keys() == {*OF_LOGS, *QUESTIONS}
+        assert pair.keys() == {"seed", *OF_LOGS, *QUESTIONS}
         for row in QUESTIONS:
             entry = pair[row]
             assert Difference(**{name: entry[name] for name in names & entry.keys()}).verdict == entry["verdict"]
