@@ -12,7 +12,7 @@ from support.processes import run as run_process
 from experiments.lab.countdown import COUNTDOWN
 from experiments.lab.runs import Experiment
 from experiments.letgo import page, plan, published, rule, starts
-from experiments.letgo.analysis import Block, advised, passing
+from experiments.letgo.analysis import Block, advised, passing, solved
 from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.entropy.target import FINAL_OVER_LEVEL, RELEASE_AFTER
 from steer_trl.support.exceptions import InvalidValueError
@@ -371,3 +371,32 @@ def test_later_blocks_end_with_the_baselines_tokens_and_stop_early(tmp_path):
     assert stopped["scores"][str(stopped["generated_tokens"])] == max(stopped["scores"].values())
     assert stopped["evaluations"]["t1"]["benchmarks"]["test"]["samples"] == 16 and len(stopped["scores"]) == 2
     assert "stopped_early" not in constant["GRPO"]
+
+
+INTERVAL = re.compile(r"(\d+\.\d+) ?± ?(\d+\.\d+)")
+needs_page = pytest.mark.skipif(not page.PAGE.exists(), reason="a source distribution has no results")
+
+
+def section_of_results():
+    return (ROOT / "docs/results.md").read_text().split("\n## Hold and let go\n")[1].split("\n## ")[0]
+
+
+@needs_page
+def test_every_interval_of_the_pages_stands_in_a_generated_one():
+    """A page may turn the sign of a difference round, so signs are not compared."""
+    generated = [path.read_text() for path in page.PAGE.parent.glob("results*.md")]
+    generated.append((ROOT / "examples/notebooks/entropy_on_cpu.ipynb").read_text(encoding="utf-8"))
+    known = {pair for text in generated for pair in INTERVAL.findall(text)}
+    for text in ((ROOT / "README.md").read_text(), section_of_results()):
+        intervals = INTERVAL.findall(text)
+        assert intervals and [pair for pair in intervals if pair not in known] == []
+
+
+@needs_page
+def test_the_table_of_the_results_has_what_each_arm_solves():
+    block = Block(plan.read_plan(), "block1", published.FOLDER)
+    table = letgo_recomputed.rows(section_of_results())[0]
+    for row, arm in zip(table, ["start", *block.arms], strict=True):
+        for cell, k in zip(row[1:3], (1, 16), strict=True):
+            values = block.values(arm, solved("t1", k))
+            assert letgo_recomputed.agrees(cell, [sum(values) / len(values)]), row
