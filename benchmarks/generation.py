@@ -101,7 +101,7 @@ def generate(share: int, has_loop: bool) -> Generated:
         rows[0] += len(kwargs["input_ids"]) if kwargs["input_ids"].size(1) == 1 else 0
 
     model.get_decoder().register_forward_pre_hook(count, with_kwargs=True)
-    from steer_trl.trainer.generation.decoding import decode
+    from steer_trl.generation.decoding import decode
 
     loop = {"custom_generate": decode} if has_loop else {}
     torch.manual_seed(0)
@@ -156,7 +156,7 @@ class BothLoops:
     def __call__(self, model: Any, input_ids: Tensor, **arguments: Any) -> Tensor:
         """Return the completions of this package's loop, which has the arguments of `decode`."""
         # Imported here because --whole also runs earlier versions of the package, which have no such module.
-        from steer_trl.trainer.generation.decoding import decode
+        from steer_trl.generation.decoding import decode
 
         loops = {"generate": partial(type(model)._sample, model), "ours": partial(decode, model)}
         state = torch.get_rng_state()
@@ -205,10 +205,10 @@ def print_whole_training(folder: Path, recipe: str, tokens: int) -> None:
 
 def print_training(folder: Path, recipe: str, tokens: int) -> None:
     """Train in `folder`, and print how much faster the training is."""
-    from steer_trl.trainer.generation import switch
+    from steer_trl.trainer import generation as of_trainer
 
     loops = BothLoops()
-    with patch.object(switch, "decode", loops):
+    with patch.object(of_trainer, "decode", loops):
         generated, seconds = train(folder, recipe, tokens)
     rest = seconds - sum(loops.seconds.values())
     speeds = [generated / (rest + loops.seconds[name]) for name in ("generate", "ours")]

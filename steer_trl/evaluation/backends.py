@@ -21,12 +21,13 @@ from transformers.utils import CONFIG_NAME
 
 from steer_trl.data.lengths import check_tokenizer
 from steer_trl.evaluation.sampling import Completion, Prompt, Sampling
+from steer_trl.generation.faster import generate_faster
 from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.support.randomness import keep_random_state
 
 
 class TransformersGenerator:
-    """A back end that draws completions with `model.generate`.
+    """A back end that draws completions with `model.generate`, and computes the prompt of several samples once.
 
     Under `accelerate launch` each process draws a share of the completions. `commit` is the model's
     commit on the Hub; for a LoRA adapter, it is the base model's commit. It is `None` for a model
@@ -66,7 +67,7 @@ class TransformersGenerator:
         with keep_random_state(device):
             torch.manual_seed(seed)
             config = GenerationConfig(**generation_settings(sampling), **self._tokens)
-            outputs = self.model.generate(**inputs.to(device), generation_config=config)
+            outputs = generate_faster(self.model, **inputs.to(device), generation_config=config)
         completions = outputs[:, inputs["input_ids"].size(1) :].tolist()
         return [cut_at_eos(ids, self.eos_token_ids, self.tokenizer) for ids in completions]
 

@@ -31,7 +31,7 @@ from steer_trl.trainer.forward.masked_vocabulary import replace_infinite_biases
 from steer_trl.trainer.forward.ordering import Ordering
 from steer_trl.trainer.forward.passes import Passes, name_arguments
 from steer_trl.trainer.generated import GeneratedTokens
-from steer_trl.trainer.generation.switch import Generation
+from steer_trl.trainer.generation import Generation
 from steer_trl.trainer.hold_callback import HoldCallback
 from steer_trl.trainer.inputs import ForwardPass
 from steer_trl.trainer.log.step_means import StepMeans

@@ -2,10 +2,12 @@
 
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from support.eval_command import other_eos
+from transformers import GenerationMixin
 
 from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.evaluation import Sampling
@@ -49,6 +51,25 @@ class TestTransformersBackEnd:
     def test_top_p_draws_from_the_head_only(self, generator):
         greedy = generator(self.PROMPTS, Sampling(temperature=0.0, max_tokens=6), seed=0)
         assert generator(self.PROMPTS, Sampling(top_p=1e-6, max_tokens=6), seed=3) == greedy
+
+    @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.5, top_p=0.8), Sampling(temperature=0.0)])
+    def test_the_completions_are_those_of_generate_and_a_prompt_is_computed_once(
+        self, generator, monkeypatch, sampling
+    ):
+        """In double precision, where two tokens are never equally likely up to rounding."""
+        model = generator.model
+        prompts = [prompt for prompt in self.PROMPTS for _ in range(8)]
+        rows = []
+        hook = model.register_forward_pre_hook(lambda *call: rows.append(len(call[2]["input_ids"])), with_kwargs=True)
+        model.double()
+        drawn = generator(prompts, replace(sampling, max_tokens=12), seed=5)
+        assert rows[0] == len(self.PROMPTS) and max(rows) == len(prompts)
+        monkeypatch.setattr(model, "generate", partial(GenerationMixin.generate, model))
+        rows.clear()
+        assert generator(prompts, replace(sampling, max_tokens=12), seed=5) == drawn
+        assert rows[0] == len(prompts)
+        hook.remove()
+        model.float()
 
 
 def test_saved_eos_token_ids(tiny_folder, tmp_path):

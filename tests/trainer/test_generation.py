@@ -15,10 +15,11 @@ from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
-from steer_trl.trainer.generation import cache, switch
-from steer_trl.trainer.generation.cache import GrowingLayer, GrowingWindow, can_grow
-from steer_trl.trainer.generation.decoding import decode, draw, has_dropout
-from steer_trl.trainer.generation.limits import CRITERIA, PROCESSORS, NotServedError
+from steer_trl.generation import cache
+from steer_trl.generation.cache import GrowingLayer, GrowingWindow, can_grow
+from steer_trl.generation.decoding import decode, draw, has_dropout
+from steer_trl.generation.limits import CRITERIA, PROCESSORS, NotServedError
+from steer_trl.trainer import generation as of_trainer
 
 VOCABULARY, PAD, ENDS = 50, 0, [1, 2]
 SIZES = {"vocab_size": VOCABULARY, "pad_token_id": PAD, "bos_token_id": None, "eos_token_id": 1}
@@ -360,9 +361,9 @@ class TestTheSwitch:
             return trainer, [[entry.get(key) for key in keys] for entry in trainer.state.log_history]
 
         shapes = []
-        monkeypatch.setattr(switch, "decode", counting(shapes))
+        monkeypatch.setattr(of_trainer, "decode", counting(shapes))
         ours, our_log = run()
-        monkeypatch.setattr(switch, "decode", refuse)
+        monkeypatch.setattr(of_trainer, "decode", refuse)
         theirs, their_log = run()
         assert len(shapes) > 6 and our_log == their_log
         for mine, other in zip(ours.model.parameters(), theirs.model.parameters(), strict=True):
@@ -437,7 +438,7 @@ def test_unserved_settings_are_left_to_generate(make_trainer, tokenizer, monkeyp
     arguments = {"peft_config": settings.pop("peft_config")} if "peft_config" in settings else {}
     kind = settings.pop("trainer_class", SteerGRPOTrainer)
     drawn = []
-    monkeypatch.setattr("steer_trl.trainer.generation.decoding.draw", lambda *_: pytest.fail("the loop ran"))
+    monkeypatch.setattr("steer_trl.generation.decoding.draw", lambda *_: pytest.fail("the loop ran"))
     prompts = [tokenizer("1+1=")["input_ids"]] * rows
 
     for trainer_class in (GRPOTrainer, kind):
@@ -473,17 +474,17 @@ def test_a_method_that_a_user_puts_on_the_model_later_stays_there(make_trainer, 
 @pytest.mark.parametrize("case", ["compiled", "ZeRO-3", "FSDP", "pictures"])
 def test_models_without_fast_decoding_keep_transformers_loop(make_trainer, monkeypatch, caplog, case):
     trainer = make_trainer(SteerGRPOTrainer, **RUN)
-    generation = switch.Generation(trainer, is_wanted=True, is_compiled=case == "compiled")
+    generation = of_trainer.Generation(trainer, is_wanted=True, is_compiled=case == "compiled")
     if case == "ZeRO-3":
-        monkeypatch.setattr(switch, "is_deepspeed_zero3_enabled", lambda: True)
+        monkeypatch.setattr(of_trainer, "is_deepspeed_zero3_enabled", lambda: True)
     if case == "FSDP":
         trainer.is_fsdp_enabled = True
     if case == "pictures":
-        monkeypatch.setattr(switch, "ProcessorMixin", type(trainer.processing_class))
+        monkeypatch.setattr(of_trainer, "ProcessorMixin", type(trainer.processing_class))
     for _ in range(2):
         with generation.decode_faster():
             assert "generate" not in vars(trainer.model)
-    assert len([record for record in caplog.records if record.name == switch.__name__]) == 1
+    assert len([record for record in caplog.records if record.name == of_trainer.__name__]) == 1
 
 
 @pytest.mark.parametrize("engine", ["use_vllm", "use_transformers_continuous_batching", "rollout_func"])

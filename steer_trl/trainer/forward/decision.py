@@ -14,7 +14,7 @@ from typing import Any
 from torch import nn
 from transformers import ProcessorMixin
 
-from steer_trl.trainer.adapters import reads_rows
+from steer_trl.generation.adapters import reads_rows
 from steer_trl.trainer.forward.attention import attend_in_blocks, wrap_attention
 from steer_trl.trainer.forward.check import find_fault
 from steer_trl.trainer.forward.cost import Cost

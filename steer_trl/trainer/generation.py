@@ -1,4 +1,4 @@
-"""Decides whether Transformers' `generate` runs the decoding loop of this package (`decoding.py`) or its own.
+"""Decides whether Transformers' `generate` runs the decoding loop of this package (`generation/`) or its own.
 
 TRL calls `generate` of the policy. During this call the policy has a method `generate` of its own, which passes the
 loop on. Nothing stays on the policy afterwards. If the loop refuses, `generate` is called again as TRL did.
@@ -11,12 +11,13 @@ from functools import cached_property
 from typing import Any
 
 from accelerate.utils import is_peft_model
-from transformers import GenerationMixin, ProcessorMixin
+from transformers import ProcessorMixin
 from transformers.integrations import is_deepspeed_zero3_enabled
 
-from steer_trl.trainer.adapters import reads_rows
-from steer_trl.trainer.generation.decoding import decode
-from steer_trl.trainer.generation.limits import NotServedError
+from steer_trl.generation.adapters import reads_rows
+from steer_trl.generation.decoding import decode
+from steer_trl.generation.faster import has_own_generate
+from steer_trl.generation.limits import NotServedError
 from steer_trl.trainer.trl import GRPOTrainer, is_overridden
 
 logger = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class Generation:
             return
         policy: Any = trainer.accelerator.unwrap_model(trainer.model_wrapped)
         # A user may put a method on the model at any time, and `del` below would remove it.
-        if _has_own_generate(policy):
+        if has_own_generate(policy):
             self._report(OWN_GENERATE)
             yield
             return
@@ -83,7 +84,7 @@ class Generation:
             reason = "images belong to rows of a batch"
         elif is_overridden(trainer, "_generate_single_turn"):
             reason = "a subclass replaces _generate_single_turn"
-        elif _has_own_generate(policy):
+        elif has_own_generate(policy):
             reason = OWN_GENERATE
         elif reads_rows(policy):
             reason = "an adapter other than LoRA may depend on where a row stands"
@@ -99,9 +100,3 @@ class Generation:
         if reason not in self._reported and self._trainer.is_world_process_zero():
             logger.warning("skip_padding: Transformers generates with its own loop, since %s.", reason)
         self._reported.add(reason)
-
-
-def _has_own_generate(policy: Any) -> bool:
-    """Return whether the class of the policy or a user has replaced Transformers' `generate`."""
-    base = policy.get_base_model() if is_peft_model(policy) else policy
-    return type(base).generate is not GenerationMixin.generate or "generate" in vars(policy) | vars(base)

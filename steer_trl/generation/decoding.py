@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from transformers import GenerationConfig
 from transformers.generation import LogitsProcessorList, StoppingCriteriaList
 
-from steer_trl.trainer.generation.cache import repeat_rows
-from steer_trl.trainer.generation.limits import check_arguments, find_cache
+from steer_trl.generation.cache import repeat_rows
+from steer_trl.generation.limits import check_arguments, find_cache
 
 LEAST_UNFINISHED = 0.85
 """If a smaller share of the batch is unfinished, the others leave it. They do not leave one by one, because the cache

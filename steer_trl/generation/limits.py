@@ -38,7 +38,7 @@ from transformers.generation import (
     TypicalLogitsWarper,
 )
 
-from steer_trl.trainer.generation.cache import can_grow
+from steer_trl.generation.cache import can_grow
 
 PROCESSORS = {
     *(TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, MinPLogitsWarper, TopHLogitsWarper),
