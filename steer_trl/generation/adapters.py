@@ -11,4 +11,6 @@ def reads_rows(model: Any) -> bool:
     adapter often adds nothing yet.
     """
     adapters = dict(getattr(model, "peft_config", None) or {}).values()
-    return any(adapter.peft_type != "LORA" or adapter.alora_invocation_tokens for adapter in adapters)
+    return any(
+        adapter.peft_type != "LORA" or getattr(adapter, "alora_invocation_tokens", None) for adapter in adapters
+    )
