@@ -61,7 +61,8 @@ def _summarize(action: Action) -> str:
 
 def parse_resume(value: str | None) -> str | bool | None:
     """Convert the string given for `resume_from_checkpoint` to the value that the trainer expects."""
-    return {"true": True, "false": None, "auto": "auto"}.get(str(value).lower(), value)
+    values = {"true": True, "auto": "auto"} | dict.fromkeys(("false", "none", "null", ""))
+    return values.get(str(value).lower(), value)
 
 
 class RecipeParser(OneLineParser, TrlParser):

@@ -23,22 +23,26 @@ from steer_trl.cli.arguments import PUBLIC_TEXTS, MathArguments
 from steer_trl.cli.checks import check
 from steer_trl.cli.errors import OneLineParser, mark_crashes
 from steer_trl.cli.launch import launch, read_engine
-from steer_trl.cli.name_checks import CHECKPOINT_STATE, MODELS, read_command
+from steer_trl.cli.name_checks import MODELS, read_command
 from steer_trl.cli.parser import RecipeParser, parse_resume, print_help, print_summary
 from steer_trl.cli.recipe_files import read_layers
 from steer_trl.cli.rewards import load_tools
 from steer_trl.data.lengths import drop_long_prompts
+from steer_trl.monitoring.run_files import CHECKPOINT, LOGS
 from steer_trl.options.base import ShapingConfig, find_changes
 from steer_trl.options.methods import MethodSettings
 from steer_trl.options.run import RunSettings, SamplingSettings
 from steer_trl.shaping import SHAPERS
 from steer_trl.shaping.checks import find_unread
 from steer_trl.support.redact import select_public
-from steer_trl.support.system import leave_group
+from steer_trl.support.system import leave_group, write_text_whole
 from steer_trl.support.validation import as_tuple
+from steer_trl.trainer.checkpoints.saved import find_torn
 from steer_trl.trainer.checkpoints.where_to_resume import last_complete_checkpoint
 from steer_trl.trainer.dry_run import dry_run, remove_empty
 
+SAVED = "saved"
+"""The file in `_logs` that has the last step of a run whose model is saved."""
 USAGE = """steer-trl train [--config RECIPE] [--accelerate_config ENGINE] [--SETTING VALUE ...]
 
   steer-trl train --accelerate_config zero3 --config steer_qwen2.5_math_7b
@@ -221,15 +225,20 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         trainer.accelerator.print(f"Nothing was trained or written; the model is in {training_args.output_dir}")
         return
     trainer.save_model()
+    if trainer.is_world_process_zero():
+        write_text_whole(folder / LOGS / SAVED, str(trainer.state.global_step))
     trainer.accelerator.print(f"Saved to {training_args.output_dir}")
 
 
 def is_model_saved(folder: Path) -> bool:
-    """Return whether `folder` has a model that was saved after its last checkpoint. Collective."""
+    """Return whether `folder` has a whole model that was saved after its last checkpoint. Collective.
+
+    The files of a model do not show it: those of a save that was interrupted are there as well, and a push of
+    checkpoints copies some of theirs.
+    """
     checkpoint = last_complete_checkpoint(str(folder))
+    marker = folder / LOGS / SAVED
     is_saved = False
-    if checkpoint is not None:
-        checkpoint_time = Path(checkpoint, CHECKPOINT_STATE).stat().st_mtime
-        models = [folder / name for name in MODELS if (folder / name).is_file()]
-        is_saved = any(model.stat().st_mtime >= checkpoint_time for model in models)
+    if checkpoint is not None and marker.is_file() and any((folder / name).is_file() for name in MODELS):
+        is_saved = Path(checkpoint).name == f"{CHECKPOINT}{marker.read_text()}" and find_torn(folder) is None
     return bool(broadcast_object_list([is_saved])[0])

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from steer_trl.monitoring import key_names
-from steer_trl.monitoring.rules import Numbers, Rule, RuleReading, read_key
+from steer_trl.monitoring.rules import WINDOW, Numbers, Rule, RuleReading, read_key
 from steer_trl.support.validation import is_number
 
 ALIKE = 1e-6
@@ -90,8 +90,14 @@ def read_reward_spread(log: Numbers) -> RuleReading:
 
 
 def read_gradient(log: Numbers) -> RuleReading:
-    """Return the norm of the gradient, or NaN if the log does not show whether rewards differ."""
-    return {"value": log[key_names.GRAD_NORM] if key_names.REWARD_STD in log else math.nan}
+    """Return the norm of the gradient. A norm of 0 is NaN if the log does not show whether rewards differ in its step.
+
+    The norm is that of the last step of an entry, and the share of groups without a signal is a mean over its steps.
+    """
+    norm = log[key_names.GRAD_NORM]
+    is_of_one_step = log.get(WINDOW, 1.0) <= 1 or log.get(key_names.FRAC_REWARD_ZERO_STD, 0.0) == 0
+    is_known = key_names.REWARD_STD in log and (norm > 0 or is_of_one_step)
+    return {"value": norm if is_known else math.nan}
 
 
 def find_cause(log: Numbers) -> dict[str, str]:
@@ -247,7 +253,7 @@ LEARNING_RULES = (
         clears=1e-12,
         steps=10,
         read=read_gradient,
-        compared="`grad_norm`, if `reward_std` is logged",
+        compared="`grad_norm`, if `reward_std` is logged; with `logging_steps` above 1, if every group has a signal",
         explained_by=("never_ends", "one_reward", "no_advantage", "dead_groups"),
         find_words=find_cause,
         text="rewards differ within groups, but the norm of the gradient is 0. {cause}",

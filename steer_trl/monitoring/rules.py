@@ -18,6 +18,9 @@ RuleReading = dict[str, float]
 in the text of the alarm.
 """
 
+WINDOW = "steps of the entry"
+"""The number of optimizer steps of the latest log entry (`logging_steps`). Some of its numbers are means over them."""
+
 
 def find_no_words(log: Numbers) -> dict[str, str]:
     """Return no words. This is the default for a rule whose alarm text has only numbers as placeholders."""

@@ -13,7 +13,7 @@ from typing import Any
 from steer_trl.monitoring import key_names
 from steer_trl.monitoring.entropy_rules import ENTROPY_RULES, LOWEST_START
 from steer_trl.monitoring.learning_rules import LEARNING_RULES, remember_functions
-from steer_trl.monitoring.rules import Numbers, Rule, find_holding
+from steer_trl.monitoring.rules import WINDOW, Numbers, Rule, find_holding
 from steer_trl.monitoring.start import drop_empty_entropy, start_entropy
 from steer_trl.support.validation import is_number, read_from_state
 
@@ -74,6 +74,7 @@ class AlarmWatch:
             self._numbers[LOWEST_START] = min(start, self._numbers.get(LOWEST_START, start))
         steps = step - int(self._numbers.get(LAST_STEP, step))
         if self._numbers:
+            self._numbers[WINDOW] = step - self._numbers.get(LAST_STEP, 0)
             self._numbers[LAST_STEP] = step
         numbers = {**self._numbers, **self._facts}
         holding = find_holding(self._rules, numbers)

@@ -63,7 +63,14 @@ class ModelCards:
         self.recipe: dict[str, Any] = {}
 
     def keep(self, **card_fields: Any) -> None:
-        """Keep arguments of [`~trl.GRPOTrainer.create_model_card`] for all later cards."""
+        """Keep arguments of [`~trl.GRPOTrainer.create_model_card`] for all later cards.
+
+        TRL and Transformers give a default name with each checkpoint and push. It does not replace one that is kept.
+        """
+        args = self._trainer.args
+        defaults = {Path(name).name for name in (args.output_dir, args.hub_model_id) if name}
+        if "model_name" in self._card_fields and card_fields.get("model_name") in defaults:
+            del card_fields["model_name"]
         self._card_fields |= {name: value for name, value in card_fields.items() if value}
 
     def describe(self, args: Any, state: TrainerState, model: Any = None) -> dict[str, Any]:
@@ -134,9 +141,11 @@ class ModelCards:
         return [str(name) for name in as_tuple(given) if _is_on_hub(str(name), "dataset")]
 
     def _step_of_weights(self) -> int:
+        """Return the step of the weights that are saved: that of the best checkpoint if it has been loaded."""
         state = self._trainer.state
-        best = state.best_global_step if self._trainer.args.load_best_model_at_end else None
-        return state.global_step if self._trainer.is_in_train or not best else best
+        # The best evaluation may have no checkpoint, so its step says nothing.
+        best = state.best_model_checkpoint if self._trainer.args.load_best_model_at_end else None
+        return state.global_step if self._trainer.is_in_train or not best else int(best.rpartition("-")[2])
 
 
 def _hide_paths(setting: str, value: Any) -> Any:

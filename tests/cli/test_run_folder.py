@@ -66,11 +66,16 @@ def test_one_command_starts_and_resumes(line, tmp_path, capsys):
     assert steps(words) == ["checkpoint-1", "checkpoint-2"]
 
 
-def test_a_killed_runs_model_is_saved_later(line, tmp_path, capsys):
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_killed_runs_model_is_saved_later(line, tmp_path, capsys, is_begun):
+    """Also if its save had begun, or a push of its checkpoint had copied a part of it."""
     folder = tmp_path / "killed"
     shutil.copytree(line[-1], folder)
-    for name in ("model.safetensors", "config.json"):
-        (folder / name).unlink()
+    (folder / "_logs/saved").unlink()
+    (folder / "model.safetensors").write_bytes(b"half of it")
+    if not is_begun:
+        for name in ("model.safetensors", "config.json"):
+            (folder / name).unlink()
     main([*changed(line, resume_from_checkpoint="auto")[:-1], str(folder)])
     assert "Saved to" in capsys.readouterr().out
     assert (folder / "model.safetensors").read_bytes() == Path(line[-1], "model.safetensors").read_bytes()

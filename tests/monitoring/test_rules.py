@@ -187,6 +187,15 @@ def test_no_gradient_names_methods_that_removed_advantages():
         assert ("'f_grpo'" in alarm.text) == is_named
 
 
+@given(st.floats(0.01, 0.89), st.integers(2, 50))
+def test_the_gradient_of_a_last_step_says_nothing_about_a_window_with_dead_groups(share, every):
+    """The last step may have had only groups without a signal, as happens in healthy runs."""
+    watch = AlarmWatch([BY_NAME["no_gradient"]])
+    line = HEALTHY | {"grad_norm": 0.0, "frac_reward_zero_std": share}
+    assert said(watch, [line] * 20, every, every) == []
+    assert said(watch, [line | {"frac_reward_zero_std": 0.0}] * 20, 21 * every, every) != []
+
+
 def test_a_target_is_what_the_run_should_hold():
     """Held at half of where it began, or at thrice of it, an entropy is where it was asked to be."""
     for target, entropy, alarms in ((0.5, 0.48, []), (3.0, 2.9, []), (100.0, 2.9, ["explosion"])):

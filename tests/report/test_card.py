@@ -129,6 +129,21 @@ class TestTheModel:
         text = (tmp_path / "run" / "README.md").read_text()
         assert ModelCard(text).data.datasets == ["a/b"] and str(tmp_path / "rows") not in text
 
+    @pytest.mark.parametrize(("checkpoint", "step"), [("run/checkpoint-10", 10), (None, 15)])
+    def test_a_card_is_about_the_weights_that_are_loaded(self, make_trainer, tmp_path, checkpoint, step):
+        """The best evaluation, here of step 5, may have no checkpoint."""
+        trainer = make_trainer(SteerGRPOTrainer, output_dir=str(tmp_path / "run"))
+        trainer.args.load_best_model_at_end = True
+        trainer.state.global_step, trainer.state.best_global_step = 15, 5
+        trainer.state.best_model_checkpoint = checkpoint
+        assert trainer.parts.cards._step_of_weights() == step
+
+    def test_a_name_given_to_a_card_stays_when_checkpoints_are_saved(self, make_trainer, tmp_path):
+        trainer = make_trainer(SteerGRPOTrainer, output_dir=str(tmp_path / "run"))
+        for name in ("run", "Puzzles", None, "run"):
+            trainer.create_model_card(model_name=name)
+        assert (tmp_path / "run/README.md").read_text().count("Puzzles")
+
     def test_the_recipe_in_a_card_has_no_local_path(self, make_trainer, tmp_path):
         trainer = make_trainer(SteerGRPOTrainer)
         trainer.parts.cards.recipe = {

@@ -10,7 +10,7 @@ from support.runs import same_parameters
 from steer_trl import SteerGRPOTrainer
 from steer_trl.monitoring import run_files
 from steer_trl.support.exceptions import CannotContinueError
-from steer_trl.trainer.checkpoints.where_to_resume import starting_point
+from steer_trl.trainer.checkpoints.where_to_resume import is_complete, starting_point
 
 SAVED = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2, "advantage_shaping": "none"}
 
@@ -121,6 +121,21 @@ class TestAnotherRun:
         assert "holds a run" not in caplog.text
         made().train()
         assert "holds a run (checkpoint-2, checkpoint-1), and this one begins at step 0" in caplog.text
+
+    def test_a_run_that_goes_back_names_the_checkpoints_that_would_be_continued(self, made, tmp_path, caplog):
+        made(max_steps=3).train()
+        for step, later in ((3, None), (1, "checkpoint-3, checkpoint-2")):
+            caplog.clear()
+            assert starting_point(str(tmp_path / f"run/checkpoint-{step}"), str(tmp_path / "run"))
+            assert (f"({later})" in caplog.text) if later else not caplog.text
+
+    def test_a_checkpoint_that_is_half_written_over_does_not_count(self, made, tmp_path, monkeypatch):
+        made().train()
+        again = made()
+        monkeypatch.setattr(again, "_save_optimizer_and_scheduler", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            again.train()
+        assert [is_complete(tmp_path / f"run/checkpoint-{step}") for step in (1, 2)] == [False, True]
 
 
 DAMAGED = ["shaping_state.json", "rollout_0_of_1.pt", "dynamic_sampling.pt"]

@@ -16,6 +16,7 @@ from accelerate.utils import gather_object, send_to_device
 from datasets import IterableDataset
 from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainerControl, TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
 
 from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.support.system import write_text_whole, write_whole
@@ -91,6 +92,8 @@ class Checkpoints(TrainerCallback):
         folder.mkdir(parents=True, exist_ok=True)
         states = {name: state for name, part in self._parts.items() if (state := part.state_dict())}
         if trainer.args.should_save:
+            # A checkpoint that is written over is not complete before Transformers writes this file again, its last.
+            (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)
             progress = {"micro_batches": micro_batches, "per_rollout": steps_per_rollout(trainer)}
             facts = {PROGRESS: progress, SETTINGS: _find_geometry(trainer), MADE_WITH: describe(trainer)}
             text = json.dumps(facts | states, indent=2)
@@ -180,6 +183,11 @@ class Checkpoints(TrainerCallback):
                 "%s has no initial entropy, so hold_entropy=%g is a multiple of the entropy of the next rollouts. If "
                 "the entropy has fallen already, set the level in nats with hold_entropy_unit='nats'.",
                 *(path, args.hold_entropy),
+            )
+        if args.max_generated_tokens is not None and "generated" not in state:
+            logger.warning(
+                "%s has no count of generated tokens, so max_generated_tokens=%d counts from this checkpoint on.",
+                *(path, args.max_generated_tokens),
             )
         if PROGRESS not in state:
             # The checkpoint was saved by TRL's own trainer, or contains only the weights.

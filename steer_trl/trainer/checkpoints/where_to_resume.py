@@ -7,6 +7,7 @@ import json
 import logging
 from pathlib import Path
 
+from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from transformers.trainer import TRAINER_STATE_NAME
 
@@ -38,6 +39,7 @@ def starting_point(choice: str | bool | None, output_dir: str) -> str | None:
             "Leave it unset to begin at step 0, or set it to 'auto', which resumes only where there is one."
         )
     if checkpoint is not None and _is_in(Path(checkpoint), Path(output_dir)):
+        _warn_of_later(Path(checkpoint), Path(output_dir))
         return checkpoint
     (files,) = broadcast_object_list([find_run_files(Path(output_dir))])
     file_names = ", ".join(path.name for path in files[:3])
@@ -56,6 +58,21 @@ def starting_point(choice: str | bool | None, output_dir: str) -> str | None:
             *(output_dir, file_names),
         )
     return checkpoint
+
+
+def _warn_of_later(checkpoint: Path, output_dir: Path) -> None:
+    """Warn of complete checkpoints after the one that the run goes back to: a later resume would take the last."""
+    existing = find_checkpoints(output_dir)
+    names = [path.name for path in existing]
+    place = names.index(checkpoint.name) if checkpoint.name in names else 0
+    later = [path.name for path in existing[:place] if is_complete(path)]
+    if later and PartialState().is_main_process:
+        logger.warning(
+            "This run goes back to %s, and %s holds later checkpoints of the run before it (%s). Each is kept until "
+            "this run reaches its step. If this run is interrupted, resume_from_checkpoint=True or 'auto' would "
+            "continue the last of them: move or remove them.",
+            *(checkpoint.name, output_dir, ", ".join(later[:3])),
+        )
 
 
 def check_files(checkpoint: str | None) -> None:
