@@ -61,7 +61,7 @@ def _summarize(action: Action) -> str:
 
 def parse_resume(value: str | None) -> str | bool | None:
     """Convert the string given for `resume_from_checkpoint` to the value that the trainer expects."""
-    values = {"true": True, "auto": "auto"} | dict.fromkeys(("false", "none", "null", ""))
+    values: dict[str, str | bool | None] = {"true": True, "auto": "auto", "false": None, "none": None, "null": None}
     return values.get(str(value).lower(), value)
 
 

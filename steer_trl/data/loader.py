@@ -6,12 +6,14 @@ disagree. Problems whose answer cannot be used for scoring are removed. A printe
 removed, and why.
 """
 
+import hashlib
 import os
 import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -81,7 +83,11 @@ def load_math_dataset(
             raw.map(
                 read_row,
                 with_indices=True,
-                fn_kwargs={"answers": answers, "source": name if name in SOURCES else Path(name).stem},
+                fn_kwargs={
+                    "answers": answers,
+                    "source": name if name in SOURCES else Path(name).stem,
+                    "versions": find_versions(),
+                },
                 remove_columns=raw.column_names,
                 features=Features(
                     {"messages": MESSAGES, **dict.fromkeys(("problem", "solution", "source", "id", "fault"), TEXT)}
@@ -142,13 +148,15 @@ def _rename_columns(raw: Dataset, prompt: str | None, answer: str | None, name: 
 def _select(rows: Dataset, name: str) -> Dataset:
     """Keep the first row of each problem whose rows agree on a usable answer, and print what was removed."""
     removed: Counter[str] = Counter()
-    copies = _copies(rows["problem"], rows["fault"], removed)
+    copies = _copies(rows["messages"], rows["problem"], rows["fault"], removed)
     solutions = rows["solution"][:]
     agreed = [indices[0] for indices in _agreeing(copies, solutions)]
     removed["copies"] = sum(len(indices) - 1 for indices in copies.values())
     removed["problems whose copies disagree"] = len(copies) - len(agreed)
     # `map` caches the verdicts, so that the other ranks of a machine read them instead of checking the answers again.
-    marked = rows.select(agreed).map(_mark_faults, batched=True, batch_size=256, desc="Checking answers")
+    marked = rows.select(agreed).map(
+        _mark_faults, batched=True, batch_size=256, fn_kwargs={"versions": find_versions()}, desc="Checking answers"
+    )
     faults = marked["fault"][:] if agreed else []
     examples: dict[str, str] = {}
     for index, fault in zip(agreed, faults, strict=True):
@@ -186,27 +194,41 @@ def _check_share(name: str, num_rows: int, faults: list[str | None], golds: list
 
 
 @cache
+def find_versions() -> list[str]:
+    """Return what the rows that `datasets` caches depend on: the code that reads and checks them.
+
+    The cache knows a function by its name, and would return the rows of an earlier version.
+    """
+    package = Path(__file__).parents[1]
+    files = sorted(path for room in ("data", "rewards") for path in (package / room).iterdir() if path.is_file())
+    code = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+    return [code, version("math-verify"), version("latex2sympy2_extended")]
+
+
+@cache
 def _reward() -> MathReward:
     return MathReward()
 
 
-def _mark_faults(batch: dict[str, list[Any]]) -> dict[str, list[str | None]]:
+def _mark_faults(batch: dict[str, list[Any]], versions: list[str]) -> dict[str, list[str | None]]:
     faults = _reward().unreadable(batch["solution"])
     return {"fault": [faults.get(solution) for solution in batch["solution"]]}
 
 
-def _copies(problems: Any, faults: Any, removed: Counter[str]) -> dict[str, list[int]]:
+def _copies(messages: Any, problems: Any, faults: Any, removed: Counter[str]) -> dict[str, list[int]]:
     """Return a dict that maps each distinct problem to its row numbers. Count unusable rows in `removed`.
 
-    Two problems are the same if they differ only in spacing, in the encoding of accents, or in full-width characters.
+    Two problems are the same if they differ only in spacing, in the encoding of accents, or in full-width characters,
+    and the conversations before them do, too. A system's message is no part of the problem.
     """
     copies: dict[str, list[int]] = {}
-    for index, (problem, fault) in enumerate(zip(problems, faults, strict=True)):
+    for index, (before, problem, fault) in enumerate(zip(messages, problems, faults, strict=True)):
         if fault is not None or not problem.strip():
             removed[f"rows {fault or 'without a question'}"] += 1
             continue
         # NFKC would turn 2² into 22.
-        text = unicodedata.normalize("NFC", problem).translate(FULL_WIDTH)
+        turns = [message["content"] for message in before if message["role"] != "system"]
+        text = unicodedata.normalize("NFC", "\n".join([*turns, problem])).translate(FULL_WIDTH)
         copies.setdefault(" ".join(text.split()), []).append(index)
     return copies
 

@@ -59,12 +59,12 @@ def answer_columns(features: dict[str, Any]) -> list[str]:
     return [name for name in ANSWERS if name in features and (name != "reward_model" or has_ground_truth)]
 
 
-def read_row(row: dict[str, Any], index: int, answers: list[str], source: str) -> dict[str, Any]:
+def read_row(row: dict[str, Any], index: int, answers: list[str], source: str, versions: list[str]) -> dict[str, Any]:
     """Return the columns `messages`, `problem`, `solution`, `source`, `id` and `fault` of a row.
 
     `messages` holds the messages before the problem, and `problem` the problem without its instruction. `solution` is
     the boxed answer, or `None` if the row has no answer. `fault` is the reason why the problem cannot be asked, or
-    `None`.
+    `None`. `versions` are not read: they make `datasets` forget the rows that other versions have read.
     """
     messages, problem, fault = _read_question(row)
     if "<image>" in problem or any(row[name] for name in row if name.startswith(MEDIA)):

@@ -2,6 +2,7 @@
 
 import importlib.util
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -145,14 +146,24 @@ def prompt_token_ids(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], **chat_template_kwargs: Any
 ) -> list[list[int]]:
     """Return the token ids of each prompt. Conversations are formatted with the chat template."""
-    if prompts and isinstance(prompts[0], str):
-        return cast(BatchEncoding, tokenizer(list(prompts)))["input_ids"]
+    token_ids: list[list[int]] = []
+    # Benchmarks of both kinds may meet in a batch.
+    for is_text, part in groupby(prompts, lambda prompt: isinstance(prompt, str)):
+        if is_text:
+            token_ids += cast(BatchEncoding, tokenizer(cast(list[str], list(part))))["input_ids"]
+        else:
+            token_ids += _encode_conversations(tokenizer, list(part), **chat_template_kwargs)
+    return token_ids
+
+
+def _encode_conversations(
+    tokenizer: PreTrainedTokenizerBase, conversations: list[Any], **chat_template_kwargs: Any
+) -> list[list[int]]:
     if tokenizer.chat_template is None:
         raise InvalidValueError(
             f"the tokenizer {tokenizer.name_or_path!r} has no chat template, but the prompts are "
             "conversations. Add the one the model was trained with to its folder, as chat_template.jinja."
         )
-    conversations = cast(list[list[dict[str, str]]], list(prompts))
     encoded = tokenizer.apply_chat_template(
         conversations, add_generation_prompt=True, tokenize=True, **chat_template_kwargs
     )

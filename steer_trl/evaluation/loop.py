@@ -7,6 +7,7 @@ samples to the folder of the evaluation.
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from accelerate import PartialState
@@ -18,6 +19,7 @@ from steer_trl.evaluation.judges import Judge, make_judge
 from steer_trl.evaluation.records import Records, SampleRecord
 from steer_trl.evaluation.sampling import Generator, Sampling
 from steer_trl.rewards import MathReward
+from steer_trl.rewards.math_reward import Verdict
 
 
 class Request(NamedTuple):
@@ -109,7 +111,11 @@ def _draw_batch(
     if generate.needs_equal_batches:
         prompts += prompts[:1] * (len(batches[0]) - len(batch))
     completions = generate(prompts, sampling, _derive_seed(sampling, number))[: len(batch)]
-    verdicts = judge([completion.text for completion in completions], rows)
+    verdicts: list[Verdict] = []
+    # A batch may have problems of several benchmarks, whose columns differ.
+    for _, part in groupby(zip(batch, completions, strict=True), lambda pair: pair[0].benchmark):
+        requests, drawn = zip(*part, strict=True)
+        verdicts += judge([completion.text for completion in drawn], [request.row for request in requests])
     return [
         SampleRecord(
             batch=number,

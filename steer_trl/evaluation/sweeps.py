@@ -5,7 +5,9 @@ differ only in the temperature and the seed. If a run has several sweeps, the la
 A's first run decides which sampling settings are compared.
 """
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -110,9 +112,18 @@ def _read_runs(paths: Sequence[str]) -> list[dict[OtherSettings, ByTemperature]]
     by_model: dict[str, list[Evaluation]] = {}
     for path in paths:
         for evaluation in read_evaluations(path).values():
-            model = repr([evaluation.settings.get(name) for name in OF_THE_MODEL])
+            names = [evaluation.settings.get(name) for name in OF_THE_MODEL]
+            # An evaluation during training names the model that the run began with, and runs may share it.
+            run = None if evaluation.settings.get("model_files") else _find_run(path)
+            model = repr([*names, run])
             by_model.setdefault(model, []).append(evaluation)
     return [group_sweeps(evaluations) for evaluations in by_model.values()]
+
+
+def _find_run(path: str) -> str:
+    """Return the folder of the run whose folder `benchmarks` has an evaluation; empty if it is in none."""
+    run, folder, _ = str(Path(path).absolute()).rpartition(f"{os.sep}benchmarks{os.sep}")
+    return run if folder else ""
 
 
 def _complain_about_temperatures(runs: Sequence[ByTemperature]) -> list[str]:

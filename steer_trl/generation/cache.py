@@ -47,7 +47,8 @@ class GrowingTensor:
 
     def select(self, rows: Tensor) -> Tensor:
         """Keep only these `rows` `[b]` of the batch, and return their tokens."""
-        self._memory = self._memory[rows]
+        # The layers of a model may be on several devices.
+        self._memory = self._memory[rows.to(self._memory.device)]
         return self.tokens
 
     def _reserve(self, count: int) -> None:
@@ -67,6 +68,7 @@ class GrowingLayer(DynamicLayer):
         super().__init__()
         assert layer.keys is not None and layer.values is not None
         self.lazy_initialization(layer.keys, layer.values)
+        rows = rows.to(layer.keys.device)
         self._all_keys = GrowingTensor(layer.keys[rows], most)
         self._all_values = GrowingTensor(layer.values[rows], most)
         self.keys = self._all_keys.tokens
@@ -92,6 +94,7 @@ class GrowingWindow(DynamicSlidingWindowLayer):
         assert layer.keys is not None and layer.values is not None
         self.lazy_initialization(layer.keys, layer.values)
         self.cumulative_length = layer.cumulative_length
+        rows = rows.to(layer.keys.device)
         self._all_keys = GrowingTensor(layer.keys[rows], most)
         self._all_values = GrowingTensor(layer.values[rows], most)
         self.keys = self._all_keys.tokens

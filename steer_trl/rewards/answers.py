@@ -123,11 +123,13 @@ def boxed(answer: Any) -> str:
 def text_of(completion: str | list[dict[str, Any]]) -> str:
     """Return the text of a completion, which is a string or a list of messages.
 
-    The text of a list is the content of its last message, which may be a list of parts.
+    The text of a list is the content of its last message, which may be a list of parts. It is empty if that is no
+    message of the assistant, as after a tool whose output has filled the completion.
     """
     if isinstance(completion, str):
         return completion
-    content = completion[-1].get("content") if completion else None
+    last = completion[-1] if completion else {}
+    content = last.get("content") if last.get("role", "assistant") == "assistant" else None
     if isinstance(content, list):
         content = "".join(part.get("text") or "" for part in content if isinstance(part, dict))
     return content or ""

@@ -110,7 +110,18 @@ def parse(text: str) -> Any:
     # A decimal is exact. SymPy keeps 15 digits of it otherwise.
     decimals = {decimal: Rational(str(decimal)) for decimal in parsed.atoms(Float)}
     parsed = parsed.xreplace(decimals) if decimals else parsed
+    parsed = parsed if is_complex else _take_real_roots(parsed)
     return parsed.doit() if isinstance(parsed, MatrixExpr) else parsed
+
+
+def _take_real_roots(parsed: Basic | MatrixBase) -> Basic | MatrixBase:
+    """Replace odd roots of negative numbers by the real ones. SymPy means complex ones."""
+    roots = {
+        power: (-1) ** power.exp.p * (-power.base) ** power.exp
+        for power in parsed.atoms(Pow)
+        if power.exp.is_Rational and power.exp.q % 2 == 1 and power.exp.q > 1 and power.base.is_negative
+    }
+    return parsed.xreplace(roots) if roots else parsed
 
 
 def number(text: str) -> Any:

@@ -24,6 +24,8 @@ STRUCTURE_TEXT = re.compile(r"\s*[\[{][\[{\s]*['\"]")
 TEXT_COMMAND = re.compile(r"\\(?:text\w*|mathrm|mbox|operatorname)\s*\{[^{}]*\}")
 BRACKETS = {"{}": (r"\{", r"\}"), ",": ("", ""), "union": ("", ""), "difference": ("", ""), "condition": ("", "")}
 SEPARATORS = {"union": r" \cup ", "difference": r" \setminus "}
+MOST_ZEROS = 100
+"""With more zeros at its end, a number is written with a power of ten."""
 BARE_PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\s+[A-Za-z]{2,}")
 
 
@@ -91,5 +93,18 @@ def _write_number(number: Number) -> str:
     if number.base:
         return number.numeral
     value = number.value
-    plain = f"{value}.0" if value.denominator == 1 else rf"\dfrac{{{value.numerator}}}{{{value.denominator}}}"
+    if value.denominator == 1:
+        power = _count_zeros(value.numerator)
+        tens = rf" \cdot 10^{{{power}}}" if power > MOST_ZEROS else ""
+        plain = f"{value.numerator // 10**power}.0{tens}" if tens else f"{value}.0"
+    else:
+        plain = rf"\dfrac{{{value.numerator}}}{{{value.denominator}}}"
     return plain + (r"\%" if number.is_percent else "")
+
+
+def _count_zeros(value: int) -> int:
+    """Return the number of zeros at the end of a number."""
+    count = 0
+    while value and value % 10 == 0:
+        value, count = value // 10, count + 1
+    return count

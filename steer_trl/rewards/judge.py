@@ -48,6 +48,8 @@ UNKNOWN = re.compile(
 LONE_LETTER = re.compile(r"(?<![\\A-Za-z])[A-Za-z]|(?<=[A-Za-z])(?<!\\[A-Za-z])[A-Za-z](?![A-Za-z]*\{)")
 DEFINITION = re.compile(r"([A-Za-z])\(([a-z](?:,[a-z])*)\)")
 CONSTANTS = {"e", "i", r"\pi"}
+LARGEST_NAME = 10_000
+"""The number of bits up to which the integers of a name are written in decimal."""
 
 
 class AnswerMatch(NamedTuple):
@@ -67,10 +69,11 @@ def judge(answer: str, gold: str) -> AnswerMatch:
         if isinstance(answer_reading, Number) and isinstance(gold_reading, Group):
             # `1,234` is a list if the gold answer is one.
             answer_reading = read(answer.replace(",", ", "))
-        return AnswerMatch(is_equal(answer_reading, gold_reading), name(answer_reading))
+        is_correct = is_equal(answer_reading, gold_reading)
     except Exception:
         # An answer that cannot be read is incorrect. It may be nested too deeply, too large, or not LaTeX.
         return AnswerMatch(False, answer)
+    return AnswerMatch(is_correct, name(answer_reading))
 
 
 read_gold = lru_cache(maxsize=64)(read)
@@ -439,7 +442,10 @@ def name(reading: Reading) -> str:
     """
     value = _value(reading)
     if value is not None and value.is_Rational:
-        return str(value)
+        numerator, denominator = int(value.p), int(value.q)
+        # Python writes no integer of more than 4,300 digits in decimal.
+        is_large = max(numerator.bit_length(), denominator.bit_length()) > LARGEST_NAME
+        return f"{numerator:#x}/{denominator:#x}" if is_large else str(value)
     match reading:
         case Measure(inner, _) | Equation(value=inner) | Approximation((inner, *_)):
             return name(inner)

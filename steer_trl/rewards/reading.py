@@ -88,6 +88,7 @@ LABEL = re.compile(
     r"(?:«(?:is|are|equals?|be)»|(?<![A-Za-z])(?:is|are)(?![A-Za-z])"
     r"|(?:(?<=[a-z]»)|(?<=[a-z]»~)|(?<=[A-Za-z]{2})) ?:)[ ~:]*(?=\S)"
 )
+MATHEMATICAL = set(TABLE["mathematical"].split())
 OPTION = r"(?:\(«?([A-Z])»?\)|«?([A-Z])»?[.):])"
 NO_CONTENT = re.compile(
     r"[ ~]*(?:«(?:is|are|isn't|aren't|or|and|not|nor|but)»|[^\w\\(«]+$|«?[A-Z]»?$|[/?])"
@@ -153,9 +154,16 @@ def squash(text: str) -> str:
 
 def _read(text: str) -> Reading:
     text = text.strip(" ~")
-    text = LABEL.sub("", text) if "«" in text or ":" in text or " is" in text else text
+    text = _without_label(text) if "«" in text or ":" in text or " is" in text else text
     readings = (reader(text) for reader in READERS)
     return next((reading for reading in readings if reading is not None), Formula(text))
+
+
+def _without_label(text: str) -> str:
+    """Return a text without its label, such as *The answer is:*. The words of *at least: 5* belong to the answer."""
+    label = LABEL.match(text)
+    words = re.findall("[A-Za-z]+", label[0]) if label else []
+    return text[label.end() :] if label and (not words or words[-1].lower() not in MATHEMATICAL) else text
 
 
 def _read_choice(text: str) -> Choice | None:

@@ -156,6 +156,15 @@ def test_a_sentence_about_the_form_comes_off(wording):
         assert strip_instruction(wording.replace("{problem}", problem)) == problem
 
 
+def test_conversations_that_end_alike_are_different_problems(save):
+    def talk(i):
+        turns = [("system", "Be brief."), ("user", f"{i}+1?"), ("assistant", "0"), ("user", "Try again.")]
+        return {"prompt": [{"role": role, "content": text} for role, text in turns], "solution": str(i + 1)}
+
+    rows = [talk(i) for i in range(4)] + [talk(0)]
+    assert len(load_math_dataset(save(rows))) == 4
+
+
 def test_copies_are_removed_and_counted(save, capsys):
     rows = [
         {"id": 7, "prompt": "1+1?", "solution": "2"},

@@ -71,6 +71,11 @@ class TestTransformersBackEnd:
         hook.remove()
         model.float()
 
+    def test_texts_and_conversations_may_meet_in_a_batch(self, generator):
+        mixed = ["1+1=", *self.PROMPTS, "2+2="]
+        each = [prompt_token_ids(generator.tokenizer, [prompt])[0] for prompt in mixed]
+        assert prompt_token_ids(generator.tokenizer, mixed) == each
+
 
 def test_saved_eos_token_ids(tiny_folder, tmp_path):
     model = shutil.copytree(tiny_folder, tmp_path / "model")

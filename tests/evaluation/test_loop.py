@@ -44,6 +44,22 @@ def test_every_cut_goes_on_to_the_same_file(benchmarks, judge, tmp_path):
         assert len(generate.calls) == 4 - (text[:cut].count("\n") // 6 if cut < len(text) - 1 else 4)
 
 
+def test_a_judge_gets_each_benchmarks_own_columns():
+    """A batch has problems of both, of which one is asked as a text and one as a conversation."""
+    sums = Dataset.from_list([{"id": str(i), "prompt": f"{i}?", "answer": f"{i}"} for i in range(3)])
+    talks = [{"id": str(i), "prompt": [{"role": "user", "content": "?"}], "tests": f"{i}"} for i in range(2)]
+    calls = []
+
+    def judge(prompts, completions, answer=None, tests=None, **_):
+        calls.append((answer, tests))
+        return [1.0] * len(prompts)
+
+    made = [Benchmark("sums", sums, 1), Benchmark("talks", Dataset.from_list(talks), 1)]
+    records = evaluate(made, Script(), judge, Sampling(), 5)
+    assert [record.benchmark for record in records] == ["sums"] * 3 + ["talks"] * 2
+    assert calls == [(["0", "1", "2"], None), (None, ["0", "1"])]
+
+
 def test_seeds_share_no_batch(benchmarks, judge):
     drawn = []
     for seed in range(4):

@@ -9,6 +9,7 @@ from datasets import Dataset
 from steer_trl.evaluation import Benchmark, BenchmarkEvaluation, Completion, Sampling
 from steer_trl.evaluation.folders import compare_samplings, read_evaluations
 from steer_trl.evaluation.questions import describe_judge
+from steer_trl.evaluation.sweeps import _read_runs
 from steer_trl.report.evaluations import RunEvaluations, compare_runs
 from steer_trl.rewards import MathReward
 from steer_trl.support.exceptions import InvalidValueError
@@ -50,6 +51,14 @@ def run(folder, rows=EASY, samples=2, judge=has_one, **sampling):
     benchmark = Benchmark("sums", Dataset.from_list(rows), samples)
     BenchmarkEvaluation([benchmark], Sampling(**sampling), judge)(Draw(), str(folder), 80, 4)
     return read_evaluations(folder / "benchmarks/step-80")
+
+
+def test_runs_with_the_same_model_at_their_start_are_two_runs(tmp_path):
+    for seed in (0, 1):
+        for temperature in (0.5, 1.0):
+            run(tmp_path / str(seed) / str(temperature), temperature=temperature, seed=seed)
+    folders = [[str(tmp_path / seed / name / "benchmarks/step-80") for name in ("0.5", "1.0")] for seed in "01"]
+    assert len(_read_runs([folder for pair in folders for folder in pair])) == 4
 
 
 JUDGES = [has_one, is_long, partial(is_long, length=5), Above(3), Above(4), closure(3), closure(4)]

@@ -254,3 +254,35 @@ def test_unions_are_equal_if_their_members_are(one, other):
     members = [set().union(*(part for _, part in parts)) for parts in (one, other)]
     assert judge(*texts).correct is (members[0] == members[1])
     assert judge(r"\cup".join(text for text, _ in reversed(one)), texts[0]).correct
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "is_correct"),
+    [
+        # Integers of more digits than Python writes in decimal.
+        (r"2^{65536}", r"2^{65536}", True),
+        (r"2^{65536}", r"2^{65537}", False),
+        # Odd roots of negative numbers are real, unless the other side is complex.
+        (r"\sqrt[3]{-8}", "-2", True),
+        (r"-\sqrt[3]{2}", r"\sqrt[3]{-2}", True),
+        (r"\sqrt[5]{-32}+1", "-1", True),
+        (r"1", r"\sqrt[3]{2+\sqrt5}+\sqrt[3]{2-\sqrt5}", True),
+        (r"1+\sqrt{3}i", r"\sqrt[3]{-8}", False),
+        (r"\sqrt{-4}", "2i", True),
+        # A word with a meaning for the value is no label.
+        *((rf"\text{{{word}: }}5", "5", False) for word in ("not", "negative", "at least", "more than", "incorrect")),
+        *((rf"\text{{{word}: }}5", "5", True) for word in ("Answer", "The answer is", "The final value")),
+    ],
+)
+def test_a_reviewers_answers(answer, gold, is_correct):
+    assert judge(answer, gold).correct is is_correct
+
+
+def test_the_vote_of_a_large_number_is_its_value():
+    names = {judge(answer, "1").vote for answer in (r"2^{65536}", r"4^{32768}", r"2 \cdot 2^{65535}")}
+    assert len(names) == 1 and judge(r"2^{65537}", "1").vote not in names
+
+
+@pytest.mark.parametrize("gold", ["2023^{2023}", "10^{5000}", "1e4400", "10^{2015}", r"\sqrt[3]{-8}"])
+def test_a_large_gold_answer_can_be_scored(gold):
+    assert find_fault(gold) is None

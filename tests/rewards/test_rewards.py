@@ -101,7 +101,8 @@ class TestWhereTheAnswerStands:
     def test_the_text_of_a_completion_is_its_last_message(self):
         parts = [{"role": "tool", "content": "2"}, {"role": "assistant", "content": [{"type": "text", "text": "1"}]}]
         assert {text_of(one) for one in ("1", [{"role": "assistant", "content": "1"}], parts)} == {"1"}
-        assert {text_of(one) for one in ("", [], [{"role": "assistant", "content": None}])} == {""}
+        tool = [{"role": "assistant", "content": "1"}, {"role": "tool", "content": r"\boxed{5}"}]
+        assert {text_of(one) for one in ("", [], tool, [{"role": "assistant", "content": None}])} == {""}
 
 
 class TestAsATrlReward:
