@@ -81,6 +81,11 @@ class AlarmWatch:
         judged = [self._judge(rule, numbers, holding, step, steps) for rule in self._rules]
         return [alarm for alarm in judged if alarm is not None]
 
+    @property
+    def has_read(self) -> bool:
+        """Whether a log entry has been read."""
+        return bool(self._numbers)
+
     def find_holding(self) -> set[str]:
         """Return the names of the rules that hold by the latest numbers, whether or not they have been raised."""
         return find_holding(self._rules, {**self._numbers, **self._facts})

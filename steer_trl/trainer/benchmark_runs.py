@@ -5,6 +5,7 @@ The results are added to TRL's metrics.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,8 +78,10 @@ class TrainerGenerator:
         """The settings that completions depend on, apart from the sampling, under the names of `steer-trl eval`."""
         trainer = self.trainer
         template = getattr(trainer, "chat_template_kwargs", None)
+        name = getattr(getattr(trainer.model, "config", None), "_name_or_path", None)
         settings: dict[str, Any] = {
-            "model_name_or_path": getattr(getattr(trainer.model, "config", None), "_name_or_path", None),
+            # The file is pushed, and where a folder lies on this machine is private.
+            "model_name_or_path": Path(name).name if name and Path(name).is_dir() else name,
             "backend": "vllm" if trainer.use_vllm else "transformers",
             "eos_token_ids": sorted(set(trainer.eos_token_ids)),
         }

@@ -19,7 +19,7 @@ from steer_trl.shaping import Reads, find_kl_coef, make_shapers
 from steer_trl.shaping.base import ROLLOUT_HOOKS
 from steer_trl.trainer.benchmark_runs import BenchmarkRuns
 from steer_trl.trainer.cards import ModelCards
-from steer_trl.trainer.checkpoints.checkpoint import Checkpoints
+from steer_trl.trainer.checkpoints.checkpoint import Checkpoints, postpone_checkpoints
 from steer_trl.trainer.checks.preflight import check_compiled, check_correctness_of, check_tokenizer_of
 from steer_trl.trainer.checks.sampled import SampledAsScored
 from steer_trl.trainer.checks.tripwire import Tripwire
@@ -130,6 +130,7 @@ class Parts:
         callbacks += [self.alarms, FrozenModelAlarm(trainer, self.alarms)] if args.alarms else []
         for callback in callbacks:
             trainer.add_callback(callback)
+        postpone_checkpoints(trainer)
         args.seal()
 
     def callbacks_of_training(self) -> list[TrainerCallback]:

@@ -6,12 +6,15 @@ beside `advantage_shaping="none"`, which must equal it.
 """
 
 import os
+import signal
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import torch
 from support.runs import same_parameters, sums
+from transformers import TrainerCallback
+from transformers.trainer_jit_checkpoint import JITCheckpointCallback
 from transformers.trainer_utils import sort_checkpoints
 from trl import GRPOConfig, GRPOTrainer
 
@@ -112,7 +115,8 @@ LEFT_OUT = {
     "eval_do_concat_batches eval_use_gather_object include_for_metrics batch_eval_metrics",
     "is read by a sampler that TRL replaces": "train_sampling_strategy length_column_name",
     "needs a model of experts, or layers of its own": "router_aux_loss_coef optim_target_modules",
-    "stops or changes this process for good": "enable_jit_checkpoint full_determinism",
+    "stops or changes this process for good": "full_determinism",
+    "has a test of its own": "enable_jit_checkpoint",
     "asks for another run: without optimizer, data in other places, another batch size": "save_only_model "
     "ignore_data_skip auto_find_batch_size",
     "TRL saves no reference model, so that no trainer can resume it": "sync_ref_model ref_model_mixup_alpha "
@@ -139,6 +143,40 @@ def trained(make_trainer, tmp_path):
         return trainer
 
     return run
+
+
+class Signal(TrainerCallback):
+    """Asks for a checkpoint within the third step, as Transformers does some seconds after a signal."""
+
+    def __init__(self, trainer):
+        self.trainer = trainer
+
+    def on_substep_end(self, args, state, control, **_):
+        if state.global_step == 2:
+            (callback,) = [
+                one for one in self.trainer.callback_handler.callbacks if isinstance(one, JITCheckpointCallback)
+            ]
+            callback.jit_manager.is_checkpoint_requested = True
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_checkpoint_at_a_signal_is_of_the_end_of_its_step(trained, make_trainer, tmp_path):
+    settings = RUN | METHODS["held"] | {"steps_per_generation": 8}
+    whole = trained(folder="whole", **settings)
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        killed = make_trainer(
+            SteerGRPOTrainer,
+            output_dir=str(tmp_path / "run"),
+            **settings | {"enable_jit_checkpoint": True, "save_strategy": "no"},
+        )
+        killed.add_callback(Signal(killed))
+        killed.train()
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    (checkpoint,) = (tmp_path / "run").glob("checkpoint-*")
+    assert checkpoint.name == "checkpoint-3"
+    assert same_parameters(whole, trained(checkpoint=str(checkpoint), **settings))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -17,6 +17,7 @@ from datasets import IterableDataset
 from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_jit_checkpoint import JITCheckpointCallback
 
 from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.support.system import write_text_whole, write_whole
@@ -201,6 +202,16 @@ class Checkpoints(TrainerCallback):
                 "start anew, as in TRL.",
                 folder,
             )
+
+
+def postpone_checkpoints(trainer: GRPOTrainer) -> None:
+    """Let the checkpoint at a signal (`enable_jit_checkpoint`) wait for the end of the step.
+
+    Transformers may write it before the update, when the rollout is a step further than the weights.
+    """
+    for callback in trainer.callback_handler.callbacks:
+        if isinstance(callback, JITCheckpointCallback):
+            vars(callback)["on_pre_optimizer_step"] = lambda *_, **__: None
 
 
 def _find_geometry(trainer: GRPOTrainer) -> dict[str, int]:

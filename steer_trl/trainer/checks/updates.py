@@ -63,10 +63,12 @@ class FrozenModelAlarm(TrainerCallback):
         steps = state.global_step - self._first_step
         if first is None:
             return
+        # The log may explain it, unless nothing is logged.
+        is_read = self._alarms.watch.has_read or self._trainer.args.logging_strategy == "no"
         has_changed = not len(first) or not torch.equal(first, _sample(self._trainer.model))
         if has_changed:
             self._first = None
-        elif steps >= PATIENCE and EXPLAINED_BY.isdisjoint(self._alarms.watch.find_holding()):
+        elif steps >= PATIENCE and is_read and EXPLAINED_BY.isdisjoint(self._alarms.watch.find_holding()):
             self._first = None
             text = TEXT.format(count=len(first), steps=steps)
             alarm = Alarm(state.global_step, "no_update", "The model does not change", text, "error", {})
