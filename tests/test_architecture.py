@@ -66,6 +66,17 @@ def test_the_trainer_overrides_few_hooks_of_trls():
     assert len(hooks) <= 14 and all(hasattr(GRPOTrainer, name) for name in hooks)  # thirteen, and the constructor
 
 
+def test_double_precision_is_asked_for_in_one_place():
+    """Apple's devices have none."""
+    calls = [
+        name
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "double"
+    ]
+    assert calls == ["steer_trl.support.precision"]
+
+
 SETTINGS = 35
 
 

@@ -5,8 +5,10 @@ import inspect
 import math
 import pickle
 import re
+import sys
 from dataclasses import dataclass, fields
 from itertools import permutations
+from types import SimpleNamespace
 from typing import Annotated, get_type_hints
 
 import pytest
@@ -183,6 +185,19 @@ def test_options_of_several_methods_stand_under_their_names():
     options = {FADE: {"last": 0.25}, "f_grpo": {"gamma": 2.0}}
     methods = make_shapers(config(advantage_shaping=["f_grpo", FADE], shaping_options=options))
     assert (methods[FADE].options.last, methods["f_grpo"].options.gamma) == (0.25, 2.0)
+
+
+def test_methods_with_the_same_class_name_keep_their_options_apart(monkeypatch):
+    names = []
+    for module in ("first_fades", "second_fades"):
+        fade = type("Fade", (Fade,), {"__module__": module})
+        monkeypatch.setitem(sys.modules, module, SimpleNamespace(Fade=fade))
+        names.append(f"{module}.Fade")
+    options = {name: {"last": last} for name, last in zip(names, (0.25, 0.75), strict=True)}
+    for given in (options, {names[0]: options[names[0]]}, {names[1]: options[names[1]]}):
+        methods = make_shapers(config(advantage_shaping=names, shaping_options=given))
+        lasts = [methods[name].options.last for name in names]
+        assert lasts == [given.get(name, {"last": FadeOptions().last})["last"] for name in names]
 
 
 def test_declared_texts_in_options_are_public():

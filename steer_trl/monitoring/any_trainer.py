@@ -78,9 +78,13 @@ class AlarmsCallback(TrainerCallback):
             return
         trainer = find_trainer(state)
         self._groups.check(trainer)
-        if state.is_world_process_zero:
+        # Other trainers, of supervised learning for example, sample nothing.
+        samples = trainer is None or hasattr(trainer, "reward_funcs")
+        if samples and state.is_world_process_zero:
             call_safely(warn_about_sampling_mismatch, args, model)
-        self._first_step = call_safely(FirstStep, model, args) if isinstance(model, nn.Module) else None
+        # A `rollout_func` may return tokens that the policy has not sampled.
+        is_read = samples and getattr(trainer, "rollout_func", None) is None
+        self._first_step = call_safely(FirstStep, model, args) if is_read and isinstance(model, nn.Module) else None
         self._log.on_train_begin(args, state, control, model=model)
         if state.is_world_process_zero:
             call_safely(self._groups.begin, trainer)

@@ -19,6 +19,8 @@ import torch
 from jaxtyping import Float, Float64, Shaped
 from torch import Tensor
 
+from steer_trl.support.precision import to_double
+
 RARE = 6
 """The number of rare tokens that a sample may lack. With five errors, this covers 12 of them."""
 
@@ -34,10 +36,10 @@ def sum_gaps(
     logps: Float[Tensor, "B T"], entropies: Float[Tensor, "B T"], mask: Shaped[Tensor, "B T"]
 ) -> Float64[Tensor, "3"]:
     """Return the sum of d, the sum of d^2 and the number of tokens, over the finite values where `mask` is true."""
-    differences = -logps.double() - entropies.double()
-    valid = mask.bool() & differences.isfinite()
+    differences = -to_double(logps) - to_double(entropies)
+    valid = mask.bool().to(differences.device) & differences.isfinite()
     differences = torch.where(valid, differences, 0.0)
-    return torch.stack([differences.sum(), differences.square().sum(), valid.sum().double()])
+    return torch.stack([differences.sum(), differences.square().sum(), to_double(valid.sum())])
 
 
 def estimate_gap(total: float, squares: float, count: float, vocabulary_size: int) -> Gap | None:

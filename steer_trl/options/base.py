@@ -100,7 +100,7 @@ def single_complaints(args: "ShapingConfig") -> list[str]:
 
 def value_complaints(name: str, value: Any, setting: Setting, kind: Any) -> list[str]:
     """Return a complaint if a value is outside the interval of its setting or not among its choices."""
-    if kind is bool and not isinstance(value, bool):
+    if kind in (bool, bool | None) and not isinstance(value, bool):
         return [f"{name} must be true or false, got {value!r}."]
     if setting.choices:
         check = check_choices if list[str] in get_args(kind) else check_choice

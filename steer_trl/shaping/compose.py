@@ -17,6 +17,7 @@ from torch import Tensor
 from steer_trl.shaping.base import BATCH_HOOKS, ROLLOUT_HOOKS, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.order_statistics import Reduce
+from steer_trl.support.exceptions import InvalidValueError
 
 Shapers = Mapping[str, Shaper]
 
@@ -101,6 +102,7 @@ def shape_batch(shapers: Shapers, batch: TokenBatch, measures: Mapping[str, Any]
         with_bonus = _add_bonus(shaper, batch, measure)
         own_weights = shaper.weights(with_bonus, measure)
         if own_weights is not None:
+            _refuse_rows(shaper, "weights", own_weights)
             weights = weights * torch.where(batch.mask.bool(), own_weights, 1.0)
         changed = changed or own_weights is not None or with_bonus is not batch
         batch = with_bonus
@@ -111,7 +113,17 @@ def _add_bonus(shaper: Shaper, batch: TokenBatch, measure: Any) -> TokenBatch:
     bonus = shaper.bonus(batch, measure)
     if bonus is None:
         return batch
+    _refuse_rows(shaper, "bonus", bonus)
     return replace(batch, advantages=batch.advantages + torch.where(batch.mask.bool(), bonus, 0.0))
+
+
+def _refuse_rows(shaper: Shaper, hook: str, result: Tensor) -> None:
+    """Raise `InvalidValueError` for a number for each completion `[B]`, which would be read as one for each token."""
+    if result.dim() == 1:
+        raise InvalidValueError(
+            f"{type(shaper).__name__}.{hook} must return a tensor [B, T], got one of shape {list(result.shape)}. For "
+            "one number for each completion, return it with shape [B, 1]."
+        )
 
 
 def find_kl_coef(shapers: Shapers) -> float | None:

@@ -48,7 +48,9 @@ def select_options(method: type[HasOptions], args: ShapingConfig) -> dict[str, A
     shaping_options = args.shaping_options
     if not isinstance(shaping_options, Mapping):
         return {}
-    name = next((name for name in args.shaping_names if _is_called(method, name)), method.name)
+    names = [name for name in args.shaping_names if _is_called(method, name)]
+    # Two methods of different modules may have the same class name.
+    name = next((name for name in names if _is_exactly(method, name)), names[0] if names else method.name)
     if name in shaping_options:
         return dict(shaping_options[name])
     if method.name:
@@ -61,6 +63,11 @@ def _is_called(method: type[HasOptions], name: str) -> bool:
     return name == vars(method).get("name") or re.split(r"[.:]", name)[-1] == method.__name__
 
 
+def _is_exactly(method: type[HasOptions], name: str) -> bool:
+    """Return whether `name` is the name of a method, or the path of the module that defines it."""
+    return name.replace(":", ".") in (vars(method).get("name"), f"{method.__module__}.{method.__qualname__}")
+
+
 def read_options(method: type[HasOptions], args: ShapingConfig) -> Any:
     """Return an instance of `method.options_class`, with the values that `args.shaping_options` sets."""
     return NoOptions() if method.options_class is NoOptions else method.options_class(**select_options(method, args))
@@ -68,7 +75,7 @@ def read_options(method: type[HasOptions], args: ShapingConfig) -> Any:
 
 def option_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
     """Return complaints about options in `args.shaping_options` that are unknown or out of range."""
-    shaping_options = args.shaping_options or {}
+    shaping_options = {} if args.shaping_options is None else args.shaping_options
     if not isinstance(shaping_options, Mapping):
         return [f"shaping_options must map methods to their options, got {shaping_options!r}."]
     complaints = []

@@ -13,6 +13,8 @@ import torch.distributed as dist
 from jaxtyping import Bool, Float, Float32, Shaped
 from torch import Tensor
 
+from steer_trl.support.precision import to_double
+
 Reduce = Callable[[Tensor, str], Tensor]
 
 
@@ -47,7 +49,7 @@ def quantile(
     selects the same tokens either way. `torch.quantile` fails above 2^24 elements and sees only one rank.
     """
     count = reduce(valid.sum(), "sum")
-    position = q * (_to_double(count) - 1)
+    position = q * (to_double(count) - 1)
     below = position.floor().long().to(count.device)
     return kth_largest(values, valid, (count - below).clamp(max=count), reduce)
 
@@ -64,7 +66,7 @@ def top_threshold(
     if fraction <= 0:
         return kth_largest(values, valid, torch.zeros_like(count), reduce)
     # 1e-6 is the released code's guard: it keeps 0.07 * 100 = 7.000000000000001 from counting as 8.
-    top = (fraction * _to_double(count) - 1e-6).ceil().long().to(count.device)
+    top = (fraction * to_double(count) - 1e-6).ceil().long().to(count.device)
     return kth_largest(values, valid, top.clamp(min=1).minimum(count), reduce)
 
 
@@ -100,8 +102,3 @@ def kth_largest(
     bits = torch.where(prefix < 2**31, -1 - prefix, prefix - 2**31)
     threshold = bits.to(torch.int32).view(torch.float32)
     return torch.where(rank > 0, threshold, torch.inf)
-
-
-def _to_double(count: Tensor) -> Tensor:
-    """Return a count as float64. Apple's devices have no float64, so there the count is moved to the host."""
-    return (count.cpu() if count.device.type == "mps" else count).double()

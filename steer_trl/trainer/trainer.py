@@ -154,8 +154,14 @@ class SteerGRPOTrainer(GRPOTrainer):
     # 1  A rollout is generated.
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
-        with self.parts.generation.decode_faster():
-            return super()._generate_single_turn(*args, **kwargs)
+        is_training = self.model.training
+        try:
+            with self.parts.generation.decode_faster():
+                return super()._generate_single_turn(*args, **kwargs)
+        finally:
+            # With paged generation TRL leaves the model in training mode, also within an evaluation.
+            if self.model.training != is_training:
+                self.model.train(is_training)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         # An evaluation must not change the state of a method.

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from datasets import Dataset
 from support import ENVIRONMENT
 from support.digits import cut_off, mostly_cut_off, nothing, ones, written
-from support.runs import TINY_RUN, has_one, sums
+from support.runs import ON_CPU, QUIET, TINY_RUN, has_one, sums
 from transformers import PrinterCallback
-from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer, SFTConfig, SFTTrainer
 
 from steer_trl import AlarmsCallback, SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.cli.main import main
@@ -186,6 +187,18 @@ def test_the_alarms_work_with_rloo(tmp_path, model_dir, tokenizer):
         return {alarm["alarm"] for alarm in said(tmp_path / folder)} - {"truncation", "never_ends"}
 
     assert run("well", ones) == set() and run("dead", partial(nothing)) == {"one_reward"}
+
+
+def test_supervised_learning_is_not_taken_for_sampling(tmp_path, model_dir, tokenizer, caplog):
+    """Its tokens are of a data set, and generation settings of its model sample nothing."""
+    args = SFTConfig(**ON_CPU | QUIET | {"output_dir": str(tmp_path / "run"), "max_steps": 2, "max_length": 16})
+    texts = Dataset.from_dict({"text": [f"{i}+1={i + 1}" for i in range(8)]})
+    rest = {"train_dataset": texts, "processing_class": tokenizer, "callbacks": [AlarmsCallback()]}
+    trainer = SFTTrainer(model=model_dir, args=args, **rest)
+    trainer.model.generation_config.top_k = 1
+    trainer.train()
+    assert "sampling" not in caplog.text and said(tmp_path / "run") == []
+    assert not any("sampled_as_scored" in line for line in logged(tmp_path / "run"))
 
 
 def passed(folder):

@@ -109,3 +109,28 @@ def test_advantage_weights_are_loss_weights(seed):
     outside = batches.gradient(lambda lp: (result.weights * loss(lp, batch.advantages)).sum(), batch.logps)
     inside = batches.gradient(lambda lp: loss(lp, result.advantages).sum(), batch.logps)
     torch.testing.assert_close(inside, outside, atol=1e-5, rtol=1e-5)
+
+
+class Rows(Shaper):
+    """Returns one number for each completion, where one for each token is asked for."""
+
+    hook, keepdim = "weights", False
+
+    def _rows(self, batch, measure):
+        return batch.logps.float().mean(1, keepdim=self.keepdim)
+
+
+@pytest.mark.parametrize("hook", ["weights", "bonus"])
+def test_a_number_for_each_completion_is_not_read_as_one_for_each_token(hook):
+    batch = random_batch(0)
+    size = min(batch.logps.shape)
+    parts = {name: getattr(batch, name)[:size, :size] for name in ("logps", "mask")}
+    square = replace(batch, **parts, advantages=torch.ones(size, 1))
+    for keepdim in (False, True):
+        kind = type("Rows", (Rows,), {hook: Rows._rows, "keepdim": keepdim})
+        shapers = {"rows": kind(config("none"))}
+        if keepdim:
+            shaping.shape_batch(shapers, square, {"rows": None})
+        else:
+            with pytest.raises(ValueError, match=rf"Rows.{hook} must return a tensor \[B, T\]"):
+                shaping.shape_batch(shapers, square, {"rows": None})

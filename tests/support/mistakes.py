@@ -33,6 +33,8 @@ REFUSED = [
     of(["support.mistakes.Halved", "support.mistakes:Halved"]),
     of("support.mistakes.Misspelt"),
     {"shaping_options": {"alpha": 1}},
+    {"shaping_options": []},
+    {"skip_padding": "false"},
     {"max_generated_tokens": 1.5},
     {"reward_weights": [1.0, float("inf")]},
     {"reward_weights": [float("nan")]},

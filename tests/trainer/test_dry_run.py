@@ -38,6 +38,7 @@ SETTINGS = {
     "random draws": {"advantage_shaping": "clip_cov", "num_iterations": 2},
     "state of methods": {"advantage_shaping": "stare", "stare_adaptive": True, "steps_per_generation": 4},
     "without padding": {"skip_padding": True, "advantage_shaping": "steer"},
+    "noise on embeddings": {"neftune_noise_alpha": 5.0},
     "budget of tokens": {"max_generated_tokens": 150, "lr_scheduler_type": "constant"},
     "stream": {"stream": True},
     "files": {"log_completions": True, "log_tokens": 1, "save_strategy": "steps", "save_steps": 2},

@@ -471,6 +471,23 @@ def test_a_method_that_a_user_puts_on_the_model_later_stays_there(make_trainer, 
     assert len(calls) == 2 and all("custom_generate" not in names for names in calls)
 
 
+@pytest.mark.parametrize("is_training", [True, False])
+def test_generation_leaves_the_mode_of_the_model(make_trainer, tokenizer, monkeypatch, is_training):
+    """As after TRL's paged generation, which would make the rest of an evaluation look like training."""
+    trainer = make_trainer(SteerGRPOTrainer, **RUN)
+    generate = GRPOTrainer._generate_single_turn
+
+    def with_training(self, *args, **kwargs):
+        generated = generate(self, *args, **kwargs)
+        self.model.train()
+        return generated
+
+    monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", with_training)
+    trainer.model.train(is_training)
+    trainer._generate_single_turn([tokenizer("1+1=")["input_ids"]] * 4, None, {}, 4)
+    assert trainer.model.training is is_training
+
+
 @pytest.mark.parametrize("case", ["compiled", "ZeRO-3", "FSDP", "pictures"])
 def test_models_without_fast_decoding_keep_transformers_loop(make_trainer, monkeypatch, caplog, case):
     trainer = make_trainer(SteerGRPOTrainer, **RUN)

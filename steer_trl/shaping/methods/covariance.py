@@ -34,6 +34,7 @@ from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.clipping import find_clipped
 from steer_trl.shaping.options import read_options
 from steer_trl.shaping.order_statistics import Reduce, kth_largest
+from steer_trl.support.precision import to_double
 
 STILL = 1e-5
 """The change of a log-probability, in nats, below which a token counts as unchanged by KL-Cov."""
@@ -68,14 +69,14 @@ class ByCovariance(Shaper[Config]):
         # The sums are in float64, because they run over millions of tokens and must not depend on how these are split.
         advantages = torch.where(valid, batch.advantages.expand_as(valid), 0.0)
         logps = torch.where(valid, batch.logps, 0.0)
-        sums = torch.stack([part.double().sum() for part in (valid, advantages, logps)])
+        sums = torch.stack([to_double(part).sum() for part in (valid, advantages, logps)])
         tokens, total_advantage, total_logp = reduce(sums, "sum")
         advantage = total_advantage / tokens.clamp(min=1)
         logp = total_logp / tokens.clamp(min=1)
         numbers, among = self.rank(batch, advantage, logp)
         count = max(math.floor(self.options.fraction * tokens.item() + 1e-6), 1)
         threshold = kth_largest(numbers, among, min(count, int(reduce(among.sum(), "sum"))), reduce)
-        return CovarianceMeasure(advantage, logp, threshold.double())
+        return CovarianceMeasure(advantage, logp, to_double(threshold))
 
 
 @dataclass

@@ -15,6 +15,7 @@ from torch import Tensor
 from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
+from steer_trl.support.precision import to_double
 
 
 class EdgeGrpo(Shaper[ShapingConfig]):
@@ -32,5 +33,5 @@ class EdgeGrpo(Shaper[ShapingConfig]):
         entropy = rollout.mean_of_scored(rollout.entropies).view(-1, rollout.num_generations)
         relative = (entropy / entropy.nanmean(1, keepdim=True)).flatten()
         relative = torch.where(relative > 0, relative, 1.0)
-        # The division is in double precision, so that the product A / Hr is rounded once.
-        return 1 / relative.double()
+        # The division is in double precision, so that the product A / Hr is rounded once. Apple's devices have none.
+        return 1 / (relative if relative.device.type == "mps" else to_double(relative))

@@ -18,6 +18,7 @@ from torch import Tensor
 from steer_trl.shaping import Shaper
 from steer_trl.shaping.base import BATCH_HOOKS, ROLLOUT_HOOKS
 from steer_trl.shaping.compose import COMBINE
+from steer_trl.support.precision import to_double
 
 COMBINE_IN_LOSS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"bonus": torch.add, "weights": torch.mul}
 
@@ -46,7 +47,7 @@ class Shares:
             if result is not None:
                 after = combine(before, result.unsqueeze(1) if result.dim() == 1 else result)
             mask = batch.mask.bool()
-            sizes = [advantages.expand_as(mask)[mask].double().abs().sum() for advantages in (before, after)]
+            sizes = [to_double(advantages.expand_as(mask)[mask]).abs().sum() for advantages in (before, after)]
             self._sums[name, hook] += torch.stack(sizes).cpu()
             return result
 

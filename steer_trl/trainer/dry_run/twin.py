@@ -130,10 +130,18 @@ def copy_containers(value: Any) -> Any:
     return copy.copy(value) if type(value) is set else value
 
 
+HOOKS = (
+    *("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called"),
+    *("_forward_pre_hooks", "_forward_pre_hooks_with_kwargs"),
+)
+"""The attributes in which a module keeps the hooks of its forward pass."""
+
+
 @contextmanager
 def keep_model(model: nn.Module) -> Iterator[None]:
-    """Restore the modes and the attributes of `model`, and remove the gradients, at the end of the `with` block."""
+    """Restore the modes, hooks and attributes of `model`, and remove its gradients, at the end of the `with` block."""
     modes = {module: module.training for module in model.modules()}
+    hooks = [(vars(module)[name], dict(vars(module)[name])) for module in modes for name in HOOKS]
     attributes = dict(vars(model))
     try:
         yield
@@ -145,6 +153,10 @@ def keep_model(model: nn.Module) -> Iterator[None]:
         vars(model).update(attributes)
         for module, mode in modes.items():
             module.training = mode
+        # Transformers removes the hook of NEFTune only at the end of a training.
+        for present, before in hooks:
+            present.clear()
+            present.update(before)
 
 
 @contextmanager

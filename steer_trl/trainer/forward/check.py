@@ -92,7 +92,7 @@ def find_fault(
     numbers += _measure(padded, [moved], is_token) + _measure(padded, others, is_token)
     found = accelerator.gather(torch.stack([*numbers, torch.full_like(numbers[0], error is not None)])[None])
     # Each of these has one number for each rank.
-    tokens, scale, total, largest, other_total, other_largest, failed = found.double().T.tolist()
+    tokens, scale, total, largest, other_total, other_largest, failed = found.T.tolist()
     count = sum(tokens)
     if not count:
         return ""
