@@ -205,10 +205,10 @@ def print_whole_training(folder: Path, recipe: str, tokens: int) -> None:
 
 def print_training(folder: Path, recipe: str, tokens: int) -> None:
     """Train in `folder`, and print how much faster the training is."""
-    from steer_trl.trainer import generation as of_trainer
+    from steer_trl.generation import faster
 
     loops = BothLoops()
-    with patch.object(of_trainer, "decode", loops):
+    with patch.object(faster, "decode", loops):
         generated, seconds = train(folder, recipe, tokens)
     rest = seconds - sum(loops.seconds.values())
     speeds = [generated / (rest + loops.seconds[name]) for name in ("generate", "ours")]

@@ -21,6 +21,7 @@ from steer_trl.options.run import RunSettings, SamplingSettings
 from steer_trl.options.trl import entropy_target_complaints, reward_weight_complaints
 from steer_trl.shaping import SHAPERS, Reads, Shaper, find_shaper, options
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
+from steer_trl.shaping.methods import is_import_path
 from steer_trl.support.redact import allow_texts, select_public
 from steer_trl.support.validation import as_tuple, did_you_mean, refuse
 
@@ -133,8 +134,9 @@ class SteerGRPOConfig(RunSettings, SamplingSettings, MethodSettings):
         remarks = []
         if self.max_generated_tokens is not None and self.lr_scheduler_type not in CONSTANT_SCHEDULES:
             kind = getattr(self.lr_scheduler_type, "value", self.lr_scheduler_type)
-            of_hold = ", and hold_entropy lets go after a share of the run, not of the learning"
-            of_hold = of_hold if self.hold_entropy is not None else ""
+            of_hold = ""
+            if self.hold_entropy is not None:
+                of_hold = ", and hold_entropy lets go after a share of the run, not of the learning"
             remarks.append(
                 f"lr_scheduler_type={kind!r} follows the number of steps, and max_generated_tokens="
                 f"{self.max_generated_tokens} ends the run by its tokens: the learning rate does not reach the end of "
@@ -192,14 +194,13 @@ class SteerGRPOConfig(RunSettings, SamplingSettings, MethodSettings):
         )
         if not isinstance(name, str):
             return [f"hold_entropy_by={name!r} must be the name of one method. {use}"]
+        if name not in SHAPERS and not is_import_path(name):
+            movable = ["surprisal", *(other for other, method in SHAPERS.items() if method.control)]
+            return [f"hold_entropy_by={name!r} is unknown.{did_you_mean(name, movable)} {use}"]
         try:
             method = find_shaper(name, "hold_entropy_by")
         except ValueError as error:
-            is_path = "." in name or ":" in name
-            movable = ["surprisal", *(other for other, method in SHAPERS.items() if method.control)]
-            return [
-                str(error) if is_path else f"hold_entropy_by={name!r} is unknown.{did_you_mean(name, movable)} {use}"
-            ]
+            return [str(error)]
         return [] if method.control else [f"hold_entropy_by={name!r} has no strength that could be moved. {use}"]
 
     def _text_complaints(self) -> list[str]:

@@ -139,7 +139,7 @@ def values_and_differences(block: Block) -> str:
 
 
 def falling_rate(block: Block) -> str:
-    """Return what every arm solves, the differences, and how the arms' tokens agree."""
+    """Return what every arm solves, the differences, and by how much the arms' tokens differ."""
     if not block.units:
         return NOT_YET
     rows = []

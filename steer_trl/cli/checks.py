@@ -11,9 +11,8 @@ from steer_trl import SteerGRPOConfig
 from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.rewards import MATH
 from steer_trl.options.base import find_changes
-from steer_trl.options.trl import LOSSES
-from steer_trl.support.validation import as_tuple, check_choice, check_interval, refuse
-from steer_trl.trainer.trl import has_loss
+from steer_trl.support.validation import as_tuple, check_interval, refuse
+from steer_trl.trainer.trl import loss_complaints
 
 OF_MATH = ("reward_incorrect", "reward_timeout", "answer_column", "answer_format")
 OF_EVALUATION = ("eval_samplings", "eval_judge", "eval_instruction")
@@ -93,7 +92,7 @@ def _lora_complaints(model: ModelConfig) -> list[str]:
 
 def _trl_complaints(training: SteerGRPOConfig) -> list[str]:
     """Return complaints about names that TRL and Transformers would refuse after the model is loaded."""
-    complaints = [] if has_loss(str(training.loss_type)) else check_choice("loss_type", training.loss_type, LOSSES)
+    complaints = loss_complaints(training)
     # `TrainingArguments` has replaced 'none' by an empty list.
     if not {*map(str, as_tuple(training.report_to or ()))} <= INTEGRATION_TO_CALLBACK.keys():
         trackers = ", ".join(map(repr, INTEGRATION_TO_CALLBACK))

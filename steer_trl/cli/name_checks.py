@@ -22,6 +22,8 @@ MODELS = ("config.json", "adapter_config.json")
 CHECKPOINT_STATE = "trainer_state.json"
 """The file of a checkpoint that Transformers writes last. A checkpoint without it is incomplete."""
 MODEL = "the folder of a saved model, or its name on the Hub"
+NOT_RESUMED = ("false", "none", "null")
+"""Values of `resume_from_checkpoint` with which a run begins at step 0."""
 BARE = {"resume_from_checkpoint": "true"}
 """Maps flags that may stand without a value to the value that they then have."""
 NEEDED = {
@@ -171,7 +173,7 @@ def folder_complaints(output_dir: str, resume: str) -> list[str]:
     folder = Path(output_dir)
     files = find_run_files(folder, (*MODELS, LOGS)) if output_dir else []
     names = ", ".join(path.name for path in files[:3])
-    resumes = resume.lower() not in ("", "false", "none", "null")
+    resumes = resume.lower() not in ("", *NOT_RESUMED)
     searches = resume.lower() in ("true", "auto")
     if resumes and not searches and not _is_complete(Path(resume)):
         return [f"resume_from_checkpoint={resume!r} must be true, auto or the folder of a complete checkpoint."]

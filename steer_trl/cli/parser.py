@@ -14,7 +14,7 @@ from typing import Any
 from trl import TrlParser
 
 from steer_trl.cli.errors import OneLineParser
-from steer_trl.cli.name_checks import BARE
+from steer_trl.cli.name_checks import BARE, NOT_RESUMED
 from steer_trl.cli.recipe_files import SENTENCE, load_recipe, set_environment, split_recipe
 from steer_trl.support.validation import refuse
 
@@ -61,8 +61,8 @@ def _summarize(action: Action) -> str:
 
 def parse_resume(value: str | None) -> str | bool | None:
     """Convert the string given for `resume_from_checkpoint` to the value that the trainer expects."""
-    values: dict[str, str | bool | None] = {"true": True, "auto": "auto", "false": None, "none": None, "null": None}
-    return values.get(str(value).lower(), value)
+    values: dict[str, str | bool | None] = {"true": True, "auto": "auto"}
+    return (values | dict.fromkeys(NOT_RESUMED)).get(str(value).lower(), value)
 
 
 class RecipeParser(OneLineParser, TrlParser):

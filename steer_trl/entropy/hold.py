@@ -63,8 +63,14 @@ class HoldEntropy:
         """The unit of the level in nats: 1, or the initial entropy; `None` until that is known."""
         return 1.0 if self.args.hold_entropy_unit == "nats" else self.start.settled
 
-    def find_path(self, unit: float = 1.0) -> TargetPath:
-        """Return the path of the target that the settings describe, for a `unit` in nats."""
+    def count_rollouts_at_level(self, rollouts: float) -> float:
+        """Return how many of a run's `rollouts` are meant to be at the level.
+
+        A target that falls from the first step on is not meant to be held, so there all of them count.
+        """
+        return self._find_path(1.0).count_rollouts_at_level(rollouts) if self.release_start > 0 else rollouts
+
+    def _find_path(self, unit: float) -> TargetPath:
         assert self.args.hold_entropy is not None
         level = self.args.hold_entropy * unit
         final = self.args.hold_entropy_final
@@ -80,7 +86,7 @@ class HoldEntropy:
         if self.regulator is None and self.unit is not None:
             # If this rollout completes the initial entropy, the ones before it are averaged, too.
             *before, last = self.start.entropies or [entropy]
-            self.regulator = self._make_regulator(self.find_path(self.unit), before if last == entropy else ())
+            self.regulator = self._make_regulator(self._find_path(self.unit), before if last == entropy else ())
         if self.regulator is not None:
             self.shaper.strength = self.regulator.update(entropy, progress)
 
@@ -139,7 +145,7 @@ class HoldEntropy:
             self.start.freeze()
         path = saved
         if self.unit is not None:
-            path = continue_path(self.find_path(self.unit), state, self.args, self.release_start)
+            path = continue_path(self._find_path(self.unit), state, self.args, self.release_start)
         regulator = self._make_regulator(path)
         regulator.load_state_dict(state)
         self.regulator = regulator

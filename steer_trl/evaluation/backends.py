@@ -147,7 +147,7 @@ def prompt_token_ids(
 ) -> list[list[int]]:
     """Return the token ids of each prompt. Conversations are formatted with the chat template."""
     token_ids: list[list[int]] = []
-    # Benchmarks of both kinds may meet in a batch.
+    # A batch may hold problems that are texts and problems that are conversations.
     for is_text, part in groupby(prompts, lambda prompt: isinstance(prompt, str)):
         if is_text:
             token_ids += cast(BatchEncoding, tokenizer(cast(list[str], list(part))))["input_ids"]

@@ -47,8 +47,7 @@ class GrowingTensor:
 
     def select(self, rows: Tensor) -> Tensor:
         """Keep only these `rows` `[b]` of the batch, and return their tokens."""
-        # The layers of a model may be on several devices.
-        self._memory = self._memory[rows.to(self._memory.device)]
+        self._memory = self._memory[rows]
         return self.tokens
 
     def _reserve(self, count: int) -> None:
@@ -61,18 +60,38 @@ class GrowingTensor:
         self._end = length
 
 
-class GrowingLayer(DynamicLayer):
+class Growing:
+    """Keys and values that grow in place. It stands before the layer of Transformers whose place it takes."""
+
+    keys: Tensor | None
+    values: Tensor | None
+
+    def _fill(self, layer: DynamicLayer, rows: Tensor, most: int) -> None:
+        """Begin with these `rows` `[B]` of a `layer`'s batch. At most `most` tokens will be appended."""
+        assert layer.keys is not None and layer.values is not None
+        # The layers of a model may be on several devices.
+        rows = rows.to(layer.keys.device)
+        self._all_keys = GrowingTensor(layer.keys[rows], most)
+        self._all_values = GrowingTensor(layer.values[rows], most)
+        self.keys = self._all_keys.tokens
+        self.values = self._all_values.tokens
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keep only the rows `indices` `[b]` of the batch."""
+        assert self.keys is not None
+        indices = indices.to(self.keys.device)
+        self.keys = self._all_keys.select(indices)
+        self.values = self._all_values.select(indices)
+
+
+class GrowingLayer(Growing, DynamicLayer):
     """A layer of a cache that grows in place by at most `most` tokens, filled with the `rows` of a `layer`'s batch."""
 
     def __init__(self, layer: DynamicLayer, rows: Tensor, most: int) -> None:
         super().__init__()
         assert layer.keys is not None and layer.values is not None
         self.lazy_initialization(layer.keys, layer.values)
-        rows = rows.to(layer.keys.device)
-        self._all_keys = GrowingTensor(layer.keys[rows], most)
-        self._all_values = GrowingTensor(layer.values[rows], most)
-        self.keys = self._all_keys.tokens
-        self.values = self._all_values.tokens
+        self._fill(layer, rows, most)
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Append the keys and values `[B, H, t, D]` of new tokens. Return the keys and values of all tokens."""
@@ -80,13 +99,8 @@ class GrowingLayer(DynamicLayer):
         self.values = self._all_values.append(value_states)
         return self.keys, self.values
 
-    def batch_select_indices(self, indices: Tensor) -> None:
-        """Keep only the rows `indices` `[b]` of the batch."""
-        self.keys = self._all_keys.select(indices)
-        self.values = self._all_values.select(indices)
 
-
-class GrowingWindow(DynamicSlidingWindowLayer):
+class GrowingWindow(Growing, DynamicSlidingWindowLayer):
     """A layer as [`GrowingLayer`], with a sliding window."""
 
     def __init__(self, layer: DynamicSlidingWindowLayer, rows: Tensor, most: int) -> None:
@@ -94,11 +108,7 @@ class GrowingWindow(DynamicSlidingWindowLayer):
         assert layer.keys is not None and layer.values is not None
         self.lazy_initialization(layer.keys, layer.values)
         self.cumulative_length = layer.cumulative_length
-        rows = rows.to(layer.keys.device)
-        self._all_keys = GrowingTensor(layer.keys[rows], most)
-        self._all_values = GrowingTensor(layer.values[rows], most)
-        self.keys = self._all_keys.tokens
-        self.values = self._all_values.tokens
+        self._fill(layer, rows, most)
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Append the keys and values `[B, H, t, D]` of new tokens.
@@ -112,11 +122,6 @@ class GrowingWindow(DynamicSlidingWindowLayer):
         self.keys = self._all_keys.keep_last(self.sliding_window - 1)
         self.values = self._all_values.keep_last(self.sliding_window - 1)
         return all_keys, all_values
-
-    def batch_select_indices(self, indices: Tensor) -> None:
-        """Keep only the rows `indices` `[b]` of the batch."""
-        self.keys = self._all_keys.select(indices)
-        self.values = self._all_values.select(indices)
 
 
 LAYERS: dict[type, type] = {DynamicLayer: GrowingLayer, DynamicSlidingWindowLayer: GrowingWindow}

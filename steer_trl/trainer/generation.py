@@ -15,9 +15,7 @@ from transformers import ProcessorMixin
 from transformers.integrations import is_deepspeed_zero3_enabled
 
 from steer_trl.generation.adapters import reads_rows
-from steer_trl.generation.decoding import decode
-from steer_trl.generation.faster import has_own_generate
-from steer_trl.generation.limits import NotServedError
+from steer_trl.generation.faster import decode_or_generate, has_own_generate
 from steer_trl.trainer.trl import GRPOTrainer, is_overridden
 
 logger = logging.getLogger(__name__)
@@ -58,11 +56,7 @@ class Generation:
         generate = policy.generate
 
         def generate_faster(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return generate(*args, custom_generate=decode, **kwargs)
-            except NotServedError as error:
-                self._report(str(error))
-            return generate(*args, **kwargs)
+            return decode_or_generate(generate, *args, report=self._report, **kwargs)
 
         policy.generate = generate_faster
         try:

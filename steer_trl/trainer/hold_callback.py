@@ -54,11 +54,10 @@ class HoldCallback(TrainerCallback):
         self._hold.begin_training(rates)
         micro_batches = state.max_steps * args.gradient_accumulation_steps
         rollouts = math.ceil(micro_batches / steps_per_rollout(self._trainer))
-        at_level = self._hold.find_path().count_rollouts_at_level(rollouts)
-        # A target that falls from the first step on is not meant to be held.
-        is_meant = self._hold.unit is None and self._hold.release_start > 0
-        if state.global_step == 0 and is_meant and at_level < self._hold.start.rollouts:
-            self._warn_without_level(f"the run has {at_level}{' before its level falls' * (at_level < rollouts)}")
+        at_level = self._hold.count_rollouts_at_level(rollouts)
+        if state.global_step == 0 and self._hold.unit is None and at_level < self._hold.start.rollouts:
+            where = " before its level falls" if at_level < rollouts else ""
+            self._warn_without_level(f"the run has {at_level}{where}")
 
     def on_step_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Report once, in a resumed run, how far its target jumps because the run has another length."""

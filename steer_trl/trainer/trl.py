@@ -19,6 +19,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import use_adapter
 
 from steer_trl.options.trl import LOSSES
+from steer_trl.support.validation import check_choice
 
 RewardFunc = str | PreTrainedModel | Callable[..., Sequence[float | None]]
 EvalDataset: TypeAlias = (
@@ -108,6 +109,11 @@ def _names_in(code: CodeType) -> set[str]:
     """Return the names that a function's code reads, with those of the functions inside it."""
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
     return {*code.co_names, *code.co_freevars}.union(*map(_names_in, inner))
+
+
+def loss_complaints(args: Any) -> list[str]:
+    """Return a complaint if the installed TRL has no loss with the name `args.loss_type`."""
+    return [] if has_loss(str(args.loss_type)) else check_choice("loss_type", args.loss_type, LOSSES)
 
 
 def has_loss(name: str) -> bool:

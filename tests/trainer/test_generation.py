@@ -15,7 +15,7 @@ from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
-from steer_trl.generation import cache
+from steer_trl.generation import cache, faster
 from steer_trl.generation.cache import GrowingLayer, GrowingWindow, can_grow
 from steer_trl.generation.decoding import decode, draw, has_dropout
 from steer_trl.generation.limits import CRITERIA, PROCESSORS, NotServedError
@@ -361,9 +361,9 @@ class TestTheSwitch:
             return trainer, [[entry.get(key) for key in keys] for entry in trainer.state.log_history]
 
         shapes = []
-        monkeypatch.setattr(of_trainer, "decode", counting(shapes))
+        monkeypatch.setattr(faster, "decode", counting(shapes))
         ours, our_log = run()
-        monkeypatch.setattr(of_trainer, "decode", refuse)
+        monkeypatch.setattr(faster, "decode", refuse)
         theirs, their_log = run()
         assert len(shapes) > 6 and our_log == their_log
         for mine, other in zip(ours.model.parameters(), theirs.model.parameters(), strict=True):

@@ -77,7 +77,7 @@ def find_shaper(name: Any, setting: str = "advantage_shaping") -> type[Shaper]:
     """
     if name in SHAPERS:
         return SHAPERS[name]
-    if not isinstance(name, str) or not ("." in name or ":" in name):
+    if not is_import_path(name):
         names = ", ".join(map(repr, (*SHAPERS, "none")))
         raise InvalidValueError(
             f"{setting}={name!r} is unknown.{did_you_mean(name, SHAPERS)} Use one of {names}, or the import "
@@ -93,6 +93,11 @@ def find_shaper(name: Any, setting: str = "advantage_shaping") -> type[Shaper]:
     if not (isinstance(method, type) and issubclass(method, Shaper)):
         raise InvalidValueError(f"{setting}={name!r} must be a subclass of steer_trl.shaping.Shaper.")
     return method
+
+
+def is_import_path(name: Any) -> bool:
+    """Return whether a name is the path of a class, such as `module.Class` or `module:Class`."""
+    return isinstance(name, str) and ("." in name or ":" in name)
 
 
 def make_shapers(args: ShapingConfig) -> dict[str, Shaper]:

@@ -15,14 +15,13 @@ from trl.trainer.utils import get_callable_name, get_config_model_id
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.data.lengths import check_tokenizer
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.options.trl import LOSSES
 from steer_trl.rewards import MathReward
 from steer_trl.shaping import Shaper
 from steer_trl.support.exceptions import InvalidTypeError, InvalidValueError
-from steer_trl.support.validation import check_choice, refuse
+from steer_trl.support.validation import refuse
 from steer_trl.trainer.checks.columns import column_complaints, list_datasets
 from steer_trl.trainer.correctness import correctness_complaints
-from steer_trl.trainer.trl import GRPOTrainer, has_loss, tokenizer_of
+from steer_trl.trainer.trl import GRPOTrainer, loss_complaints, tokenizer_of
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +61,7 @@ def check_trainer_arguments(
         datasets = list_datasets(train_dataset, eval_dataset)
         complaints += column_complaints(trainer, rewards, datasets, args, has_environments)
     if args is not None:
-        if not has_loss(str(args.loss_type)):
-            complaints += check_choice("loss_type", args.loss_type, LOSSES)
+        complaints += loss_complaints(args)
         resamples = args.dynamic_sampling == "resample"
         if resamples and isinstance(train_dataset, IterableDataset):
             complaints.append(

@@ -234,10 +234,7 @@ class TwinReading:
         numbers |= measure_step(twin, numbers.get(LEARNING, 1.0))
         hold = getattr(getattr(twin, "parts", None), "hold", None)
         if hold is not None and hold.args.hold_entropy_unit == "initial":
-            hold.begin_training([] if twin.args.max_generated_tokens else rates)
-            # A target that falls from the first step on is not meant to be held.
-            at_level = hold.find_path().count_rollouts_at_level(self.rollouts) if hold.release_start else self.rollouts
-            numbers[HOLD_ROLLOUTS] = at_level / count_first_rollouts(twin.args)
+            numbers[HOLD_ROLLOUTS] = hold.count_rollouts_at_level(self.rollouts) / count_first_rollouts(twin.args)
         return numbers
 
     @property
