@@ -1,7 +1,7 @@
 """Makes and connects the parts that a `SteerGRPOTrainer` adds to TRL's trainer."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from transformers import TrainerCallback
@@ -30,6 +30,7 @@ from steer_trl.trainer.forward.decision import Padding
 from steer_trl.trainer.forward.masked_vocabulary import replace_infinite_biases
 from steer_trl.trainer.forward.ordering import Ordering
 from steer_trl.trainer.forward.passes import Passes, name_arguments
+from steer_trl.trainer.frozen_models import complete_reward_models, shard_with_weights_of_main
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.generation import Generation
 from steer_trl.trainer.hold_callback import HoldCallback
@@ -40,7 +41,14 @@ from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.sampling.resample import Resampling
 from steer_trl.trainer.step import OptimizerStep
-from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, build_reference, forget_rollout
+from steer_trl.trainer.trl import (
+    TAGS,
+    EvalDataset,
+    GRPOTrainer,
+    build_reference,
+    forget_rollout,
+    intercept_sharding,
+)
 
 
 class Parts:
@@ -104,10 +112,14 @@ class Parts:
         facts = {ON_ROLLOUTS + name: 1.0 for name in methods}
         return facts | ({IS_TRUNCATED: 1.0} if truncation(args) is not None else {})
 
-    def prepare_constructor(self, args: SteerGRPOConfig) -> AbstractContextManager[None]:
-        """Return a context in which TRL's constructor makes everything that methods need of it."""
+    @contextmanager
+    def prepare_constructor(self, args: SteerGRPOConfig) -> Iterator[None]:
+        """Let TRL's constructor, called inside, make everything that methods need of it, with complete weights."""
         needs_reference = find_kl_coef(self.shapers) is not None
-        return build_reference(self._trainer, args) if needs_reference else nullcontext()
+        reference = build_reference(self._trainer, args) if needs_reference else nullcontext()
+        with reference, intercept_sharding(shard_with_weights_of_main):
+            yield
+        complete_reward_models(self._trainer)
 
     def attach(self) -> None:
         """Check the constructed trainer, and register the callbacks.

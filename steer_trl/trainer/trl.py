@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from trl.trainer import grpo_trainer
 from trl.trainer.utils import use_adapter
 
 from steer_trl.options.trl import LOSSES
@@ -366,6 +367,20 @@ def build_reference(trainer: GRPOTrainer, args: "SteerGRPOConfig") -> Iterator[N
     finally:
         args.beta = beta
         trainer.beta = beta
+
+
+@contextmanager
+def intercept_sharding(function: Callable[..., Any]) -> Iterator[None]:
+    """Let TRL's constructor, called inside, call `function(shard, model, accelerator)` to shard a reference with FSDP.
+
+    `shard` is TRL's function.
+    """
+    shard = grpo_trainer.prepare_fsdp
+    grpo_trainer.prepare_fsdp = partial(function, shard)
+    try:
+        yield
+    finally:
+        grpo_trainer.prepare_fsdp = shard
 
 
 @contextmanager

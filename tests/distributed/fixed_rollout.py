@@ -3,9 +3,10 @@
     accelerate launch ... fixed_rollout.py CASES.json OUT.json
 
 `CASES.json` holds a list of cases: `fields` of the configuration, `steps` to train, `variant` of the completions,
-`two_valued` rewards, `lora`, a `dry_run` before the training (true, `refused`, or `alone` without a training), and
-`out_of_memory`, the diagnostics that fail on rank 1. `OUT.json` gets, for each, the weight and the final advantage of
-every token by completion, the losses, the rows of rank 0's micro-batches, and the change of the parameters.
+`two_valued` rewards, a `judge` (a model that rewards), `lora`, a `dry_run` before the training (true, `refused`, or
+`alone` without a training), and `out_of_memory`, the diagnostics that fail on rank 1. `OUT.json` gets, for each, the
+weight and the final advantage of every token by completion, the losses, the rows of rank 0's micro-batches, and the
+change of the parameters.
 """
 
 import itertools
@@ -166,7 +167,7 @@ def run(case):
         model.config._name_or_path = "reference"
     trainer = Recording(
         model=model,
-        reward_funcs=reward(variant, case.get("two_valued")),
+        reward_funcs="judge" if case.get("judge") else reward(variant, case.get("two_valued")),
         args=SteerGRPOConfig(**settings | case["fields"]),
         train_dataset=numbered(case.get("prompts", 64)) if variant == "by_prompt" else same,
         processing_class=tokenizer,

@@ -13,6 +13,7 @@ CASES = {
     "exact": {"advantage_shaping": ["steer", "entropy_change"], "steer_form": "exact", "steer_lambda_min": 0.3},
     "exact_lora": {"advantage_shaping": ["steer", "stare"], "steer_form": "exact", "stare_target_entropy": 100.0},
     "reference": {"advantage_shaping": "steer", "steer_lambda_min": 0.3, "beta": 0.5},
+    "judge": {"advantage_shaping": "steer", "steer_lambda_min": 0.3},
     "lora": {"advantage_shaping": ["steer", "stare"], "steer_lambda_min": 0.3, "stare_target_entropy": 100.0},
 }
 
@@ -25,6 +26,7 @@ def cases(size, skip_padding=True):
         {
             "fields": fields | sizes,
             "steps": 3,
+            "judge": name == "judge",
             "lora": name.endswith("lora"),
             "variant": "one_sided" if name == "idle" else "plain",
         }
@@ -46,9 +48,7 @@ def engine(request, run_cases, tmp_path_factory):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_trains_as_a_single_process_does(request, alone, engine, case):
-    if (request.node.callspec.params["engine"], case) == ("fsdp2", "reference"):
-        pytest.xfail("with FSDP2 the KL penalty is another one than in a single process: not yet explained")
+def test_trains_as_a_single_process_does(alone, engine, case):
     one, two = alone[case], engine[case]
     assert two["losses"] == pytest.approx(one["losses"], rel=1e-4, abs=1e-6)
     assert two["weights"].keys() == one["weights"].keys()

@@ -167,16 +167,18 @@ class TestLevel:
     """A run that ends before its initial entropy is known holds nothing."""
 
     @pytest.mark.parametrize(
-        ("settings", "count"),
+        ("settings", "count", "is_known"),
         [
-            ({"max_steps": 2}, 1),
-            ({"max_steps": 16}, 0),
-            ({"max_steps": 2, "hold_entropy_unit": "nats"}, 0),
-            ({"max_steps": 20, "max_generated_tokens": 100}, 1),
+            ({"max_steps": 2}, 1, False),
+            ({"max_steps": 16, "hold_entropy_until": 1}, 0, True),
+            # The level is known after the last rollout that was to be held at it.
+            ({"max_steps": 16}, 1, True),
+            ({"max_steps": 2, "hold_entropy_unit": "nats"}, 0, True),
+            ({"max_steps": 20, "max_generated_tokens": 100}, 1, False),
         ],
         ids=str,
     )
-    def test_a_level_that_is_never_known_is_reported_once(self, train, caplog, settings, count):
+    def test_a_level_that_is_never_known_in_time_is_reported_once(self, train, caplog, settings, count, is_known):
         trainer = train(SteerGRPOTrainer, **HELD | settings)
         assert len(reports_of_hold(caplog)) == count
-        assert ("hold_entropy/target" in trainer.state.log_history[-2]) == (count == 0)
+        assert ("hold_entropy/target" in trainer.state.log_history[-2]) == is_known
