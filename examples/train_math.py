@@ -2,7 +2,7 @@
 
     accelerate launch --config_file configs/accelerate/zero2.yaml examples/train_math.py --output_dir runs/math
 
-The run holds the entropy and resamples prompts. Every field of `SteerGRPOConfig` is a flag.
+The run holds the entropy, gives hard problems more weight, and resamples prompts. Every field of `SteerGRPOConfig` is a flag.
 `steer-trl train --config recommended_qwen2.5_math_1.5b` starts the same run from a recipe. That command also offers
 evaluation, LoRA and quantization.
 """
@@ -17,6 +17,7 @@ from steer_trl.rewards import MathReward
 
 RECOMMENDED = {
     "hold_entropy": 0.65,  # keep the entropy at this share of its initial value
+    "advantage_shaping": "f_grpo",  # give hard problems more weight
     "dynamic_sampling": "resample",  # replace prompts whose completions are all correct or all incorrect
     "epsilon_high": 0.28,
     # On 8 GPUs, a rollout has 512 completions of 64 prompts and is trained on in four steps of 128.

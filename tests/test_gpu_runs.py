@@ -41,7 +41,8 @@ def test_the_plan_is_valid_and_arms_differ_in_the_setting_alone(tmp_path):
         differing = {name for name, value in fields.items() if repr(value) != repr(first[name])}
         filled = {"shaping_options"} | {name for name in fields if name.startswith(("hold_entropy", "stare_"))}
         assert differing - filled <= {"advantage_shaping", "hold_entropy"}
-    held = SteerGRPOConfig("out", use_cpu=True, bf16=False, hold_entropy=0.65, dynamic_sampling="resample")
+    advised = {"hold_entropy": 0.65, "advantage_shaping": "f_grpo", "dynamic_sampling": "resample"}
+    held = SteerGRPOConfig("out", use_cpu=True, bf16=False, **advised)
     ours = found[plan.Run("held", 1)]
     assert ours["hold_entropy"] == held.hold_entropy and ours["advantage_shaping"] == held.advantage_shaping
 

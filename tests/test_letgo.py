@@ -133,9 +133,11 @@ def test_the_package_has_the_form_and_the_rates_that_the_pilot_chose():
     level = made["arms"]["C2 let go"]["hold_entropy"]
     assert form["hold_entropy_final"] == pytest.approx(FINAL_OVER_LEVEL * level)
     assert form["hold_entropy_decay_start"] == RELEASE_AFTER
-    for recipe, arm in (("demo_grpo", "GRPO"), ("demo_held", "C2 let go")):
+    # F-GRPO with C2 has C2's rate, by the protocol.
+    arms = {"demo_grpo": ("GRPO", "GRPO"), "demo_held": ("F-GRPO and C2 let go", "C2 let go")}
+    for recipe, (arm, of_rate) in arms.items():
         settings = load_recipe(recipe)
-        assert settings["learning_rate"] == made["chosen"]["rates"][arm]
+        assert settings["learning_rate"] == made["chosen"]["rates"][of_rate]
         assert settings.get("hold_entropy") == made["arms"][arm].get("hold_entropy")
         assert not settings.keys() & {"hold_entropy_until", "hold_entropy_final", "hold_entropy_decay_start"}
 

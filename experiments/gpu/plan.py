@@ -17,7 +17,7 @@ from steer_trl.evaluation.backends import has_vllm
 ARMS: dict[str, dict[str, Any]] = {
     "GRPO": {"advantage_shaping": "none"},
     "F-GRPO": {"advantage_shaping": "f_grpo"},
-    "held": {"hold_entropy": 0.65},
+    "held": {"hold_entropy": 0.65, "advantage_shaping": "f_grpo"},
 }
 """The settings by the name of their arm. With the recipe's dynamic sampling, the last one is the advised setting."""
 BASELINE = "GRPO"

@@ -1,6 +1,6 @@
 """Compares the two models of a demonstration on the same problems, and shows their answers to one problem.
 
-A difference is the value of the run with `hold_entropy` minus the value of plain GRPO. Answers are sampled at
+A difference is the value of the held run, which has `hold_entropy` and F-GRPO, minus the value of plain GRPO. Answers are sampled at
 temperature 1, as in training, and their differences have a paired 95 % confidence interval over the test problems.
 Entropies and tokens are means over the last rollouts of both runs. The rollouts of a run depend on each other, so
 these differences have no interval.
@@ -53,7 +53,7 @@ class LateMeans:
 
     Attributes:
         a (`float`): the mean of plain GRPO.
-        b (`float`): the mean of the run with `hold_entropy`.
+        b (`float`): the mean of the held run.
     """
 
     a: float
@@ -148,7 +148,7 @@ class Result:
                 grpo, held, change = cells(row, difference)
                 how = row.removeprefix("solved ")
                 parts.append(f"{held} % {how} where GRPO solves {grpo} % ({change}, {difference.verdict})")
-        return f"With `hold_entropy`, the model solves {'; '.join(parts)}."
+        return f"With `hold_entropy` and F-GRPO, the model solves {'; '.join(parts)}."
 
     def answers(self) -> str:
         """Return both models' answers to one problem, side by side.

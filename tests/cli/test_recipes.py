@@ -112,10 +112,11 @@ def test_the_page_prints_the_published_rows():
             assert abs(sum(row[:6]) / 6 - row[6]) < 0.06 or entry["of"] == "steer"  # Table 1 of STEER has a slip
 
 
-def test_a_level_alone_is_the_recommended_method():
-    args = SteerGRPOConfig("unused", hold_entropy=0.65, use_cpu=True, bf16=False)
+def test_the_recommended_recipe_adds_a_level_to_its_method():
     recipe = load_recipe("recommended_qwen2.5_math_7b")
-    assert (args.advantage_shaping, args.hold_entropy) == (recipe["advantage_shaping"], recipe["hold_entropy"])
+    fields = {name: recipe[name] for name in ("advantage_shaping", "hold_entropy")}
+    assert fields == {"advantage_shaping": "f_grpo", "hold_entropy": 0.65}
+    assert SteerGRPOConfig("unused", use_cpu=True, bf16=False, **fields).advantage_shaping == ["f_grpo", "stare"]
 
 
 def test_no_recipe_unsets_what_another_has_set():
@@ -127,7 +128,7 @@ def test_no_recipe_unsets_what_another_has_set():
 def test_a_recipe_of_ours_is_the_measured_setting(name):
     found = found_in(name)
     measured = {
-        **{"advantage_shaping": "stare", "stare_variant": "C2", "stare_gate": "none"},
+        **{"advantage_shaping": ["f_grpo", "stare"], "stare_variant": "C2", "stare_gate": "none"},
         **{"hold_entropy": 0.65},
         **{"dynamic_sampling": "resample", "dynamic_sampling_surplus": "keep", "dynamic_sampling_factor": 1},
         **{"epsilon": 0.2, "epsilon_high": 0.28, "loss_type": "dapo", "beta": 0.0, "num_generations": 8},

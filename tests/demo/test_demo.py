@@ -208,12 +208,12 @@ def test_a_folder_of_other_settings_is_refused(tmp_path):
         Demo().run(tmp_path)
 
 
-def test_the_held_run_differs_in_its_level_and_its_rate():
+def test_the_held_run_differs_in_the_recommended_setting_and_its_rate():
     held, plain = load_recipe("demo_held"), load_recipe("demo_grpo")
     recommended = load_recipe("recommended_qwen2.5_math_7b")
     differs = {name for name in held if held[name] != plain.get(name)} - {"output_dir"}
-    assert differs == {"hold_entropy", "learning_rate"}
-    same = ["hold_entropy", "dynamic_sampling", "epsilon_high", "num_generations"]
+    assert differs == {"advantage_shaping", "hold_entropy", "learning_rate"}
+    same = ["advantage_shaping", "hold_entropy", "dynamic_sampling", "epsilon_high", "num_generations"]
     assert [held[name] for name in same] == [recommended[name] for name in same]
     assert plain["max_generated_tokens"] == Demo.tokens
     assert load_recipe("evaluate_demo")["limit"] == Demo.problems
