@@ -159,7 +159,7 @@ def test_the_page_is_what_another_script_computes(tmp_path, make_plan):
     made = make_plan()
     text = page.page(made, tmp_path)
     wrong, equal = letgo_recomputed.check(text, tmp_path, numbers_of_units(made))
-    progress, claims, tokens, mixture, start_by_start = 1 + 6, 2 * (5 + 4 + 3 + 7) + 4, 3, 2, 4
+    progress, claims, tokens, mixture, start_by_start = 1 + 6, 2 * (5 + 4 + 3 + 7) + 4, 3, 2 * 3, 4
     # One row for each arm and the start, and a table without its own row for each arm that others are compared with.
     values = (8 + 5 + 4 + 4 + 8 + 10) * 9
     differences = (5 * 7 - 4 + 5 * 4 - 4 + 2 * (4 * 3 - 3) + 5 * 7 - 4 + 4 * 9 - 3) * 9

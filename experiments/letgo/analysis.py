@@ -240,7 +240,7 @@ def judge(block: Block, arm: str, claim: Claim) -> Verdict:
 
 
 class Mixture(NamedTuple):
-    """The best mixture of the baseline with its start: how many tries go to it, the samplings, and what is solved."""
+    """The best mixture of an arm with its start: how many tries go to the arm, the samplings, and what is solved."""
 
     tries: int
     sampling: str
@@ -248,16 +248,16 @@ class Mixture(NamedTuple):
     solved: list[float]
 
 
-def best_mixture(block: Block, samplings: Sequence[str]) -> Mixture:
+def best_mixture(block: Block, arm: str, samplings: Sequence[str]) -> Mixture:
     """Return the mixture of 16 tries that solves most, for the mean over starts, chosen on the problems judged by."""
     options = product(range(SAMPLES + 1), samplings, samplings)
-    return max((_mixture(block, *option) for option in options), key=lambda one: round(mean(one.solved), 9))
+    return max((_mixture(block, arm, *option) for option in options), key=lambda one: round(mean(one.solved), 9))
 
 
-def _mixture(block: Block, tries: int, sampling: str, sampling_of_start: str) -> Mixture:
+def _mixture(block: Block, arm: str, tries: int, sampling: str, sampling_of_start: str) -> Mixture:
     values = []
     for start in block.starts:
-        pairs = zip(block.models(BASELINE, start), block.models(START, start), strict=True)
+        pairs = zip(block.models(arm, start), block.models(START, start), strict=True)
         values.append(mean(_mixed(*pair, tries, sampling, sampling_of_start) for pair in pairs))
     return Mixture(tries, sampling, sampling_of_start, values)
 
@@ -268,7 +268,8 @@ def _mixed(model: Model, start: Model, tries: int, sampling: str, sampling_of_st
     return 100 * float(1 - (failed * failed_too).mean())
 
 
-SIMPLE_FIRST = (EARLY, "KL 0.03", NAMED, "F-GRPO", f"F-GRPO and {NAMED}")
+WITH_F_GRPO = f"F-GRPO and {NAMED}"
+SIMPLE_FIRST = (EARLY, "KL 0.03", NAMED, "F-GRPO", WITH_F_GRPO)
 """The arms that can be advised: the simplest first, and those that need to know what is correct after the others."""
 NEED_CORRECT = SIMPLE_FIRST[3:]
 LARGEST_LOSS = 1.5

@@ -14,7 +14,7 @@ from experiments.dial.analysis import Interval, holm, over_starts
 from experiments.lab.runs import ROOT, START
 from experiments.lab.tables import markdown_table
 from experiments.letgo import analysis, published
-from experiments.letgo.analysis import SAMPLINGS, Block, Measure, Model, judge, solved
+from experiments.letgo.analysis import SAMPLINGS, WITH_F_GRPO, Block, Measure, Model, judge, solved
 from experiments.letgo.picture import draw
 from experiments.letgo.plan import (
     BASELINE,
@@ -40,6 +40,7 @@ MANY: dict[str, Measure] = {
     f"{name}, different": (lambda model, sampling=sampling: model.different(sampling))
     for sampling, name in SAMPLINGS.items()
 }
+HELD = (NAMED, WITH_F_GRPO)
 NOT_YET = "No start is whole yet."
 
 
@@ -125,12 +126,18 @@ def differences(block: Block) -> str:
 
 
 def start_by_start(block: Block) -> str:
-    """Return the named form less GRPO at temperature 1, for each start."""
+    """Return the named form less GRPO at temperature 1, alone and with F-GRPO, for each start."""
     if not block.units:
         return NOT_YET
-    one, many = (block.difference(NAMED, BASELINE, solved("t1", k)) for k in (1, 16))
-    rows = [[start, f"{a:+.1f}", f"{b:+.1f}"] for start, a, b in zip(block.starts, one, many, strict=True)]
-    return markdown_table(["start", "one try", "16 tries"], rows)
+    columns = {
+        f"{arm}: {tries}": block.difference(arm, BASELINE, solved("t1", k))
+        for arm in HELD
+        for tries, k in (("one try", 1), ("16 tries", 16))
+    }
+    rows = [
+        [start, *(f"{one:+.1f}" for one in row)] for start, *row in zip(block.starts, *columns.values(), strict=True)
+    ]
+    return markdown_table(["start", *columns], rows)
 
 
 def values_and_differences(block: Block) -> str:
@@ -153,17 +160,25 @@ def falling_rate(block: Block) -> str:
 
 
 def mixture(block: Block) -> str:
-    """Return the best mixture of GRPO and its start, and the named form less it."""
+    """Return the best mixture of GRPO and its start, that of F-GRPO, and the named form less each."""
     if not block.units:
         return NOT_YET
-    best = analysis.best_mixture(block, list(SAMPLINGS))
-    ours = block.values(NAMED, solved("t1", 16))
-    beyond = over_starts([a - b for a, b in zip(ours, best.solved, strict=True)])
-    return (
-        f"{best.tries} tries of GRPO ({SAMPLINGS[best.sampling]}) and {16 - best.tries} of the start "
-        f"({SAMPLINGS[best.sampling_of_start]}) solve {mean(best.solved):.1f} %. This is the best of all mixtures on "
-        f"the test problems themselves. {NAMED} at temperature 1 less it: {cell(beyond)}."
-    )
+    rows = []
+    for arm in (BASELINE, "F-GRPO"):
+        best = analysis.best_mixture(block, arm, list(SAMPLINGS))
+        row = [
+            arm,
+            best.tries,
+            SAMPLINGS[best.sampling],
+            SAMPLINGS[best.sampling_of_start],
+            f"{mean(best.solved):.1f}",
+        ]
+        for ours in HELD:
+            pairs = zip(block.values(ours, solved("t1", 16)), best.solved, strict=True)
+            row.append(cell(over_starts([a - b for a, b in pairs])))
+        rows.append(row)
+    head = ["arm", "its tries", "sampled at", "the start's at", "solved", *(f"{ours} less it" for ours in HELD)]
+    return markdown_table(head, rows)
 
 
 def costs(block: Block) -> str:

@@ -283,7 +283,7 @@ def check_block(page, units, compare):
     check_values(rows(section(page, "One temperature for all"))[0], ARMS, units, compare)
     check_differences(rows(section(page, "Differences")), ARMS, units, compare)
     (table,) = rows(section(page, "Start by start"))
-    pairs = [less(units, "C2 let go", "GRPO", "t1", k) for k in (1, 16)]
+    pairs = [less(units, arm, "GRPO", "t1", k) for arm in ("C2 let go", "F-GRPO and C2 let go") for k in (1, 16)]
     compare.names("starts", [row[0] for row in table], sorted({str(start) for start, _ in units}))
     for row, numbers in zip(table, zip(*pairs, strict=True), strict=True):
         compare(f"start {row[0]}", " ".join(row[1:]), [*numbers])
@@ -318,12 +318,12 @@ def check_differences(tables, arms, units, compare):
 
 
 def check_mixture(page, units, compare):
-    """Check the sentence about the best mixture."""
+    """Check the table of the best mixtures."""
 
-    def mixed(one, m, ours, others):
+    def mixed(one, arm, m, ours, others):
         a, b = (
-            one[arm]["evaluations"][t]["benchmarks"]["test"]["correct"]
-            for arm, t in (("GRPO", ours), ("start", others))
+            one[name]["evaluations"][t]["benchmarks"]["test"]["correct"]
+            for name, t in ((arm, ours), ("start", others))
         )
         lost = (
             TABLE_OF_MISSES[m][int(x, 36)] * TABLE_OF_MISSES[16 - m][int(y, 36)] for x, y in zip(a, b, strict=True)
@@ -331,20 +331,18 @@ def check_mixture(page, units, compare):
         return 100 - 100 * average(lost)
 
     options = [(m, ours, others) for m in range(17) for ours in TEMPERATURES for others in TEMPERATURES]
-    found = {key: by_start(units, lambda one, key=key: mixed(one, *key)) for key in options}
-    best = max(found, key=lambda key: round(average(found[key]), 9))
-    beyond = [
-        a - b for a, b in zip(by_start(units, lambda one: share(one["C2 let go"], "t1", 16)), found[best], strict=True)
-    ]
-    text = section(page, "The best mixture of GRPO and its start")
-    tries, ours, others, theirs, solved = re.search(
-        r"(\d+) tries of GRPO \(T = (.*?)\) and (\d+) of the start \(T = (.*?)\) solve ([\d.]+) %", text
-    ).groups()
-    compare.names(
-        "mixed", (int(tries), f"t{ours}", int(others), f"t{theirs}"), (best[0], best[1], 16 - best[0], best[2])
-    )
-    compare("mixture", solved, [average(found[best])])
-    compare("less the mixture", text.rsplit("less it: ")[1].strip().removesuffix("."), bounds(beyond))
+    (table,) = rows(section(page, "The best mixtures of an arm and its start"))
+    compare.names("mixed arms", [row[0] for row in table], ["GRPO", "F-GRPO"])
+    for arm, tries, ours, theirs, solved, *beyond in table:
+        found = {key: by_start(units, lambda one, a=arm, key=key: mixed(one, a, *key)) for key in options}
+        best = max(found, key=lambda key: round(average(found[key]), 9))
+        printed = (int(tries), ours.replace("T = ", "t"), theirs.replace("T = ", "t"))
+        compare.names(f"mixture of {arm}", printed, best)
+        compare(f"mixture of {arm}", solved, [average(found[best])])
+        for held, cell in zip(("C2 let go", "F-GRPO and C2 let go"), beyond, strict=True):
+            alone = by_start(units, lambda one, a=held: share(one[a], "t1", 16))
+            numbers = bounds([a - b for a, b in zip(alone, found[best], strict=True)])
+            compare(f"{held} less the mixture of {arm}", cell, numbers)
 
 
 def check_logs(page, units, compare):
