@@ -2,9 +2,9 @@
 
     accelerate launch --config_file configs/accelerate/zero2.yaml examples/train_math.py --output_dir runs/math
 
-The run holds the entropy, gives hard problems more weight, and resamples prompts. Every field of `SteerGRPOConfig` is a flag.
-`steer-trl train --config recommended_qwen2.5_math_1.5b` starts the same run from a recipe. That command also offers
-evaluation, LoRA and quantization.
+The run holds the entropy, gives hard problems more weight, and resamples prompts. Every field of `SteerGRPOConfig` is
+a flag. `steer-trl train --config recommended_qwen2.5_math_1.5b` starts the same run from a recipe. That command also
+offers evaluation, LoRA and quantization.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 """Compares the two models of a demonstration on the same problems, and shows their answers to one problem.
 
-A difference is the value of the held run, which has `hold_entropy` and F-GRPO, minus the value of plain GRPO. Answers are sampled at
-temperature 1, as in training, and their differences have a paired 95 % confidence interval over the test problems.
-Entropies and tokens are means over the last rollouts of both runs. The rollouts of a run depend on each other, so
-these differences have no interval.
+A difference is the value of the held run, which has `hold_entropy` and F-GRPO, minus the value of plain GRPO. Answers
+are sampled at temperature 1, as in training, and their differences have a paired 95 % confidence interval over the
+test problems. Entropies and tokens are means over the last rollouts of both runs. The rollouts of a run depend on each
+other, so these differences have no interval.
 """
 
 import json
