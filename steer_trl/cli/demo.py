@@ -1,4 +1,4 @@
-"""`steer-trl demo`: trains a small model twice, with plain GRPO and with `hold_entropy`, and compares the results.
+"""`steer-trl demo`: trains a small model twice, with plain GRPO and with a held entropy, and compares the results.
 
 It takes some seven minutes on two cores, without a GPU or a download. The same command continues it.
 """

@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from unittest.mock import Mock, patch
 
 import pytest
-import support.uncompiled  # noqa: F401
 import torch
 import torch.distributed as dist
 from accelerate.utils import gather_object

@@ -9,7 +9,6 @@ import json
 import sys
 from pathlib import Path
 
-import support.uncompiled  # noqa: F401
 import torch
 import torch.distributed as dist
 from support.engines import let_fsdp_run_on_cpu, let_zero3_shard_small_parameters
