@@ -1,4 +1,4 @@
-"""The demonstration: a small model trained with plain GRPO and, from the same weights, with `hold_entropy`.
+"""The demonstration: a small model trained with plain GRPO and, from the same weights, with the recommended setting.
 
 Its task is Countdown (`puzzle.py`): the model combines three numbers to reach a target, and shows every step. Every
 problem has at least four correct solutions. A policy that collapses to one of them loses diversity, which can be
