@@ -14,6 +14,7 @@ from types import CodeType
 from transformers import GenerationMixin, Trainer, modeling_utils
 from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 from trl import GRPOTrainer
+from trl.trainer import grpo_trainer
 
 from steer_trl.support.exceptions import IncompatibleVersionError
 
@@ -48,6 +49,9 @@ ATTRIBUTES = (
     *("aux_loss_enabled", "current_gradient_accumulation_steps", "ref_model"),
 )
 """Attributes of TRL's trainer that this package reads or sets."""
+
+FUNCTIONS = ("prepare_fsdp",)
+"""Functions that TRL's constructor calls and that this package takes the place of."""
 
 OF_SOME_SETTINGS = {"vllm_generation", "current_gradient_accumulation_steps"}
 """Attributes that TRL's trainer has only under some settings, or only during a training."""
@@ -121,6 +125,7 @@ def broken_pieces() -> list[str]:
             broken += [f"argument {argument!r} of GRPOTrainer.{name}" for argument in missing]
     names = find_names(GRPOTrainer)
     broken += [f"attribute GRPOTrainer().{name}" for name in ATTRIBUTES if name not in names]
+    broken += [f"function {name}" for name in FUNCTIONS if not hasattr(grpo_trainer, name)]
     return broken
 
 

@@ -30,11 +30,11 @@ from steer_trl.trainer.forward.decision import Padding
 from steer_trl.trainer.forward.masked_vocabulary import replace_infinite_biases
 from steer_trl.trainer.forward.ordering import Ordering
 from steer_trl.trainer.forward.passes import Passes, name_arguments
-from steer_trl.trainer.frozen_models import complete_reward_models, shard_with_weights_of_main
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.generation import Generation
 from steer_trl.trainer.hold_callback import HoldCallback
 from steer_trl.trainer.inputs import ForwardPass
+from steer_trl.trainer.loaded_weights import complete_frozen_models, shard_with_weights_of_main
 from steer_trl.trainer.log.step_means import StepMeans
 from steer_trl.trainer.log.terminal import show_lines
 from steer_trl.trainer.log.token_samples import TokenLog
@@ -119,7 +119,7 @@ class Parts:
         reference = build_reference(self._trainer, args) if needs_reference else nullcontext()
         with reference, intercept_sharding(shard_with_weights_of_main):
             yield
-        complete_reward_models(self._trainer)
+        complete_frozen_models(self._trainer)
 
     def attach(self) -> None:
         """Check the constructed trainer, and register the callbacks.

@@ -46,6 +46,7 @@ from steer_trl.trainer.checkpoints.full_disk import explain_full_disk
 from steer_trl.trainer.checkpoints.where_to_resume import starting_point
 from steer_trl.trainer.checks.preflight import check_benchmarks, check_trainer_arguments
 from steer_trl.trainer.dry_run import DryRun, dry_run
+from steer_trl.trainer.loaded_weights import copy_from_main
 from steer_trl.trainer.log.groups import log_groups
 from steer_trl.trainer.parts import Parts
 from steer_trl.trainer.trl import EvalDataset, GRPOTrainer, RewardFunc, intercept, intercept_trl, late
@@ -254,6 +255,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         The benchmarks run together with the trainer's own `eval_dataset`. If the trainer has several evaluation sets,
         the benchmarks run with the first.
         """
+        # Before a training, the policy may have its weights on the main process only.
+        copy_from_main(self.model, self.accelerator)
         kwargs["metric_key_prefix"] = metric_key_prefix
         loop = partial(super().evaluation_loop, dataloader, *args, **kwargs)
         return self.parts.benchmarks.run_beside(dataloader, metric_key_prefix, loop)

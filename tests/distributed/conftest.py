@@ -4,25 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 from support import processes
 from support.processes import TWO_PROCESSES
-from support.runs import CHARACTERS, save_tiny_model
-from transformers import Qwen2Config, Qwen2ForSequenceClassification
+from support.runs import CHARACTERS, save_judge, save_tiny_model
 
 
 def has_reference(fields):
     """Whether TRL reads a reference model for a run with these settings."""
     return bool(fields.get("beta")) or "kl" in (fields.get("advantage_shaping"), fields.get("hold_entropy_by"))
-
-
-def save_judge(folder):
-    """Save a model that rewards texts, and its tokenizer."""
-    save_tiny_model(folder, CHARACTERS)
-    config = Qwen2Config.from_pretrained(folder, num_labels=1)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        Qwen2ForSequenceClassification(config).save_pretrained(folder)
 
 
 SCRIPT = Path(__file__).parent / "fixed_rollout.py"

@@ -2,6 +2,7 @@
 
 import torch
 from datasets import Dataset
+from transformers import Qwen2Config, Qwen2ForSequenceClassification
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
@@ -21,6 +22,15 @@ def save_tiny_model(folder, characters=None, **sizes):
     tiny_qwen2(tokenizer, **sizes).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def save_judge(folder):
+    """Save a model that rewards texts, and its tokenizer."""
+    save_tiny_model(folder, CHARACTERS)
+    config = Qwen2Config.from_pretrained(folder, num_labels=1)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        Qwen2ForSequenceClassification(config).save_pretrained(folder)
 
 
 def sums():
