@@ -20,6 +20,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
+from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.demo.folders import GRPO, HELD, START, TEST, TEST_SAMPLING, UNFINISHED_START
 from steer_trl.demo.puzzle import SPLITS, START_STEPS, problems
 from steer_trl.evaluation.records import SUMMARY
@@ -88,10 +89,12 @@ class Demo:
             ) from None
 
     def _run(self, folder: Path) -> None:
-        settings = folder / "settings.json"
-        if settings.exists() and json.loads(settings.read_text()) != asdict(self):
+        path = folder / "settings.json"
+        settings = asdict(self) | {"recipes": {name: load_recipe(f"demo_{name}") for name in (GRPO, HELD)}}
+        # Another version of this package may have other recipes.
+        if path.exists() and json.loads(path.read_text()) != settings:
             raise CannotContinueError(f"{folder} has a demonstration with other settings. Give another --output_dir.")
-        write_text_whole(settings, json.dumps(asdict(self)))
+        write_text_whole(path, json.dumps(settings))
         for split in SPLITS:
             rows = "".join(json.dumps(row) + "\n" for row in problems(split))
             write_text_whole(folder / f"{split}.jsonl", rows)

@@ -80,9 +80,12 @@ def correctness_complaints(names: Sequence[str], args: SteerGRPOConfig) -> list[
         return []
     judges = find_judges(names)
     advice = f"For instance, set correct_reward={judges[0]!r}." if judges else "Set correct_reward to its name."
+    names_of_methods = " and ".join(map(repr, methods))
+    if args.hold_entropy is not None:
+        advice += f" If none of them decides it, leave {names_of_methods} out: hold_entropy works without it."
     return [
         f"correct_reward must name the reward function that decides whether a completion is correct, because "
-        f"{' and '.join(map(repr, methods))} depends on it and there are several: {list(names)}. By their sum, an "
+        f"{names_of_methods} depends on it and there are several: {list(names)}. By their sum, an "
         f"incorrect answer in the right format would count as correct. {advice}"
     ]
 
@@ -130,7 +133,8 @@ class CorrectnessRemarks:
         logger.warning(
             "%s: the rewards have more than two values (from %g to %g). Those above correct_threshold=%g count as "
             "correct: %.0f %% of this rollout's completions. Set correct_threshold so that only correct answers are "
-            "above it.",
+            "above it. If no reward decides what is correct, leave %s out.",
             *(", ".join(self._readers), min(low for low, _ in self._ends.values())),
             *(max(high for _, high in self._ends.values()), threshold, 100 * share),
+            ", ".join(self._readers),
         )

@@ -105,6 +105,25 @@ class TestSeveralRewards:
         assert torch.equal(trainer.written[0]["completion_ids"], named.written[0]["completion_ids"])
         assert not trainer.state.log_history[0].keys() & {"dynamic_sampling/accuracy", "dynamic_sampling/all_correct"}
 
+    def test_a_task_that_the_named_function_cannot_score_is_kept(self, run):
+        """Each of two functions scores one task, and returns `None` for the other, as in TRL's documentation."""
+
+        def is_first(prompt):
+            return number(prompt) % 8 < 4
+
+        def first_reward(prompts, completions, **_):
+            right = is_correct(completions)
+            return [one if is_first(prompt) else None for prompt, one in zip(prompts, right, strict=True)]
+
+        def second_reward(prompts, completions, **_):
+            right = is_correct(completions)
+            return [None if is_first(prompt) else one for prompt, one in zip(prompts, right, strict=True)]
+
+        named = {"correct_reward": "first_reward", "advantage_shaping": "f_grpo"}
+        trainer = run([first_reward, second_reward], dynamic_sampling="resample", **named)
+        alone = run(accuracy_reward, dynamic_sampling="resample", advantage_shaping="none")
+        assert torch.equal(trainer.written[0]["completion_ids"], alone.written[0]["completion_ids"])
+
     def test_a_length_that_differs_in_every_group_is_reported(self, run, caplog):
         """Two of three prompts have completions that are all equally correct."""
         rows = numbered(48).filter(lambda row: number(row["prompt"]) % 4)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from steer_trl.shaping.informative import is_informative
-from steer_trl.trainer.correctness import deciding_reward, find_judges, is_decided
+from steer_trl.trainer.correctness import deciding_reward, find_judges, is_decided, total_reward
 from steer_trl.trainer.trl import GRPOTrainer, calculate_rewards, count_written
 
 Rows = list[dict[str, Any]]
@@ -59,11 +59,21 @@ def judge_groups(trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], generat
 def find_informative(trainer: GRPOTrainer, rewards: Tensor) -> Tensor:
     """Return a mask `[groups]` of the groups that carry a learning signal, from rewards `[N, functions]`.
 
-    If no reward function decides which completions are correct, these are the groups whose advantages are not 0.
+    A group whose completions the deciding function could not score, as those of another task, is judged as though no
+    function decided. If none decides which completions are correct, these are the groups whose advantages are not 0.
     """
+    if not is_decided(trainer):
+        return _have_advantages(trainer, rewards)
+    deciding = deciding_reward(trainer, rewards)
+    is_unscored = deciding.view(-1, trainer.num_generations).isnan().all(1)
+    return is_informative(deciding, trainer.num_generations) | is_unscored & _have_advantages(trainer, rewards)
+
+
+def _have_advantages(trainer: GRPOTrainer, rewards: Tensor) -> Tensor:
+    """Return a mask of the groups whose advantages are not 0."""
     size = trainer.num_generations
-    if is_decided(trainer) or trainer.args.multi_objective_aggregation == "sum_then_normalize":
-        return is_informative(deciding_reward(trainer, rewards), size)
+    if trainer.args.multi_objective_aggregation == "sum_then_normalize":
+        return is_informative(total_reward(trainer, rewards), size)
     weighted = rewards[:, trainer.reward_weights.to(rewards.device) != 0]
     return torch.stack([is_informative(column, size) for column in weighted.unbind(1)]).any(0)
 
