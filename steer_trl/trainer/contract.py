@@ -46,7 +46,7 @@ ATTRIBUTES = (
     *("temperature", "use_vllm", "vllm_generation", "generation_config", "generation_kwargs", "eos_token_ids"),
     *("mask_truncated_completions", "beta"),
     *("pad_to_multiple_of", "rollout_func", "entropy_coef", "_entropy_bonus_enabled"),
-    *("aux_loss_enabled", "current_gradient_accumulation_steps", "ref_model"),
+    *("aux_loss_enabled", "current_gradient_accumulation_steps", "ref_model", "reward_funcs"),
 )
 """Attributes of TRL's trainer that this package reads or sets."""
 
