@@ -23,7 +23,7 @@ from steer_trl.monitoring import run_files
 def test_the_readme_script_warns_of_nothing(tmp_path, caplog):
     *_, script = settings_of_snippets()
     args = SteerGRPOConfig(**script | ON_CPU, output_dir=str(tmp_path))
-    assert args.shaping_names == ("stare",)
+    assert args.shaping_names == ("f_grpo", "stare")
     assert args.groups_per_rollout >= ENOUGH_GROUPS
     assert [record.getMessage() for record in caplog.records] == []
 

@@ -9,11 +9,13 @@ import yaml
 from support import ROOT, letgo_recomputed
 from support.processes import run as run_process
 
+from experiments.dial.analysis import over_starts
 from experiments.lab.countdown import COUNTDOWN
 from experiments.lab.runs import Experiment
 from experiments.letgo import page, plan, published, rule, starts
 from experiments.letgo.analysis import Block, advised, passing, solved
 from steer_trl.cli.recipe_files import load_recipe
+from steer_trl.demo.result import PAIRS
 from steer_trl.entropy.target import FINAL_OVER_LEVEL, RELEASE_AFTER
 from steer_trl.support.exceptions import InvalidValueError
 
@@ -375,6 +377,7 @@ def test_later_blocks_end_with_the_baselines_tokens_and_stop_early(tmp_path):
     assert "stopped_early" not in constant["GRPO"]
 
 
+NOTEBOOK = ROOT / "examples/notebooks/entropy_on_cpu.ipynb"
 INTERVAL = re.compile(r"(\d+\.\d+) ?± ?(\d+\.\d+)")
 needs_page = pytest.mark.skipif(not page.PAGE.exists(), reason="a source distribution has no results")
 
@@ -383,12 +386,21 @@ def section_of_results():
     return (ROOT / "docs/results.md").read_text().split("\n## Hold and let go\n")[1].split("\n## ")[0]
 
 
+def means_of_pairs():
+    """The mean differences of the published pairs and of seed 0, whose table is in the notebook."""
+    pairs = [json.loads(line) for line in PAIRS.read_text().splitlines()]
+    for row in ("solved in one try", "solved in 16 tries"):
+        (of_seed_0,) = re.findall(rf"{row} .*?([+-]\d+\.\d) ±", NOTEBOOK.read_text(encoding="utf-8"))
+        mean = over_starts([float(of_seed_0), *(100 * pair[row]["difference"] for pair in pairs)])
+        yield f"{mean.mean:.1f} ± {mean.half:.1f}"
+
+
 @needs_page
 def test_every_interval_of_the_pages_stands_in_a_generated_one():
     """A page may turn the sign of a difference round, so signs are not compared."""
     generated = [path.read_text() for path in page.PAGE.parent.glob("results*.md")]
-    generated.append((ROOT / "examples/notebooks/entropy_on_cpu.ipynb").read_text(encoding="utf-8"))
-    known = {pair for text in generated for pair in INTERVAL.findall(text)}
+    generated.append(NOTEBOOK.read_text(encoding="utf-8"))
+    known = {pair for text in [*generated, *means_of_pairs()] for pair in INTERVAL.findall(text)}
     for text in ((ROOT / "README.md").read_text(), section_of_results()):
         intervals = INTERVAL.findall(text)
         assert intervals and [pair for pair in intervals if pair not in known] == []
