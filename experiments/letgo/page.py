@@ -160,7 +160,7 @@ def falling_rate(block: Block) -> str:
 
 
 def mixture(block: Block) -> str:
-    """Return the best mixture of GRPO and its start, that of F-GRPO, and the named form less each."""
+    """Return the best mixtures of GRPO and of F-GRPO with their starts, and how far the named form is from each."""
     if not block.units:
         return NOT_YET
     rows = []
@@ -214,8 +214,8 @@ def equal_steps(block: Block) -> str:
     models = [models[NAMED] for models in block.units.values()]
     fallen = mean_and_range([model.fallen(model.record["at_equal_steps"]["step"]) for model in models])
     return (
-        "The named form's checkpoint that is nearest to GRPO's number of steps. Of the fall of its level, so much is "
-        f"done there, in per cent, mean and range over runs: {fallen}.\n\n{markdown_table(['', *COLUMNS], rows)}"
+        "The named form's checkpoint that is nearest to GRPO's number of steps. The share of the level's fall that is "
+        f"done there, in per cent, as mean and range over runs: {fallen}.\n\n{markdown_table(['', *COLUMNS], rows)}"
     )
 
 

@@ -67,7 +67,7 @@ class Growing:
     values: Tensor | None
 
     def _fill(self, layer: DynamicLayer, rows: Tensor, most: int) -> None:
-        """Begin with these `rows` `[B]` of a `layer`'s batch. At most `most` tokens will be appended."""
+        """Start with the `rows` `[B]` of a `layer`'s batch, and leave room for `most` further tokens."""
         assert layer.keys is not None and layer.values is not None
         # The layers of a model may be on several devices.
         rows = rows.to(layer.keys.device)

@@ -109,10 +109,8 @@ def find_cause(log: Numbers) -> dict[str, str]:
     if methods and is_removed:
         cause = f"{' and '.join(map(repr, methods))} has set all advantages to 0 (rollout_advantage_change)"
         why = "A method that goes by correctness does so if every completion counts as correct, or none"
-        return {
-            "cause": f"{cause}. {why}: check correct_reward and correct_threshold, or leave "
-            "it out if no reward decides what is correct."
-        }
+        remedy = "check correct_reward and correct_threshold, or leave it out if no reward decides what is correct"
+        return {"cause": f"{cause}. {why}: {remedy}."}
     return {
         "cause": "The parameters may be frozen (an adapter that is not trainable), the completions masked out, or the "
         "gradients too small for half precision."

@@ -36,9 +36,10 @@ def copy_from_main(model: nn.Module, accelerator: Accelerator) -> None:
 
     A model that is sharded already has its weights.
     """
-    # With this name, Transformers asks whether only the main process loads weights. It never does so if quantized.
+    # In Transformers, this function tells whether only the main process loads weights. Every process loads a quantized
+    # model.
     if not is_fsdp_enabled() or is_fsdp_managed_module(model) or getattr(model, "is_quantized", False):
         return
     for tensor in chain(model.parameters(), model.buffers()):
-        # Processes with GPUs exchange only what is on a GPU, and in the order in which it lies in memory.
+        # NCCL exchanges contiguous tensors on a GPU only.
         tensor.data.copy_(broadcast(tensor.data.to(accelerator.device).contiguous()))

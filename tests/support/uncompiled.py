@@ -9,7 +9,7 @@ from importlib.machinery import PathFinder
 
 
 class Uncompiled(MetaPathFinder):
-    """Finds the module of DeepSpeed that compiles, and takes that from it."""
+    """Finds the module of DeepSpeed that compiles the reduction, and leaves the reduction out of it."""
 
     def find_spec(self, name, path, target=None):
         if name != "deepspeed.comm.torch":

@@ -22,6 +22,7 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2Attention
 from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 from trl.kernels import chunked_logprob
+from trl.trainer import grpo_trainer
 from trl.trainer.utils import RepeatSampler, add_fused_lm_head
 
 from steer_trl import SteerGRPOTrainer
@@ -86,6 +87,10 @@ class TestTheCheckAtImport:
     def test_an_attribute_that_is_gone_is_named(self, monkeypatch, name):
         self.forget(name, monkeypatch)
         assert f"attribute GRPOTrainer().{name}" in broken_pieces()
+
+    def test_a_function_that_is_gone_is_named(self, monkeypatch):
+        monkeypatch.delattr(grpo_trainer, "prepare_fsdp")
+        assert broken_pieces() == ["function prepare_fsdp"]
 
     def forget(self, name, monkeypatch):
         """Take away every method of TRL's that mentions a name."""
