@@ -9,7 +9,8 @@
     kl_coef()                   sets TRL's KL penalty in the loss, and leaves the advantages unchanged
 
 `measure(batch, reduce)` computes statistics over the tokens of an optimizer step. `bonus` and `weights` compare each
-token with these statistics. `compose.py` combines the hooks of several methods.
+token with these statistics. `compose.py` combines the hooks of several methods, and raises an error if a hook of a
+custom method returns NaN or an infinite number for a trained token.
 """
 
 from collections.abc import Mapping

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from steer_trl.shaping.base import BATCH_HOOKS, ROLLOUT_HOOKS, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
+from steer_trl.shaping.methods import SHAPERS
 from steer_trl.shaping.order_statistics import Reduce
 from steer_trl.support.exceptions import InvalidValueError
 
@@ -64,6 +65,7 @@ def shape_rollout(shapers: Iterable[Shaper], rollout: Rollout) -> Tensor:
     for hook in ROLLOUT_HOOKS:
         for shaper in (s for s in shapers if s.overrides(hook)):
             result = getattr(shaper, hook)(rollout)
+            _refuse_bad_numbers(shaper, hook, result)
             result = result.unsqueeze(1) if result.dim() == 1 else result
             rollout = replace(rollout, advantages=COMBINE[hook](rollout.advantages, result))
     return rollout.advantages
@@ -102,7 +104,7 @@ def shape_batch(shapers: Shapers, batch: TokenBatch, measures: Mapping[str, Any]
         with_bonus = _add_bonus(shaper, batch, measure)
         own_weights = shaper.weights(with_bonus, measure)
         if own_weights is not None:
-            _refuse_rows(shaper, "weights", own_weights)
+            _check_result(shaper, "weights", own_weights, batch)
             weights = weights * torch.where(batch.mask.bool(), own_weights, 1.0)
         changed = changed or own_weights is not None or with_bonus is not batch
         batch = with_bonus
@@ -113,16 +115,36 @@ def _add_bonus(shaper: Shaper, batch: TokenBatch, measure: Any) -> TokenBatch:
     bonus = shaper.bonus(batch, measure)
     if bonus is None:
         return batch
-    _refuse_rows(shaper, "bonus", bonus)
+    _check_result(shaper, "bonus", bonus, batch)
     return replace(batch, advantages=batch.advantages + torch.where(batch.mask.bool(), bonus, 0.0))
 
 
-def _refuse_rows(shaper: Shaper, hook: str, result: Tensor) -> None:
-    """Raise `InvalidValueError` for a number for each completion `[B]`, which would be read as one for each token."""
+def _check_result(shaper: Shaper, hook: str, result: Tensor, batch: TokenBatch) -> None:
+    """Raise `InvalidValueError` if `result` is not a finite number for each trained token of `batch`.
+
+    A number for each completion `[B]` would be read as one for each token.
+    """
     if result.dim() == 1:
         raise InvalidValueError(
             f"{type(shaper).__name__}.{hook} must return a tensor [B, T], got one of shape {list(result.shape)}. For "
             "one number for each completion, return it with shape [B, 1]."
+        )
+    _refuse_bad_numbers(shaper, hook, result, batch.mask.bool())
+
+
+def _refuse_bad_numbers(shaper: Shaper, hook: str, result: Tensor, where: Tensor | None = None) -> None:
+    """Raise `InvalidValueError` if a custom method returns NaN or an infinite number, which would spoil every weight.
+
+    The package's own methods are not checked, since this waits for the device.
+    """
+    if type(shaper) in SHAPERS.values():
+        return
+    is_bad = ~result.isfinite() if where is None else where & ~result.isfinite()
+    if count := int(is_bad.sum()):
+        raise InvalidValueError(
+            f"{type(shaper).__name__}.{hook} must return finite numbers, got NaN or infinity for {count} of "
+            f"{is_bad.numel()}. Its inputs can be NaN or infinite at single tokens, and a reward can be NaN: replace "
+            "the result there, for instance torch.where(result.isfinite(), result, neutral)."
         )
 
 

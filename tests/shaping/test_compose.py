@@ -5,7 +5,7 @@ from itertools import permutations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from support.methods import batches
 from support.methods.batches import SEEDS, bonus, config, kept, method, random_batch, random_rollout, shaped, weights
 
@@ -134,3 +134,31 @@ def test_a_number_for_each_completion_is_not_read_as_one_for_each_token(hook):
         else:
             with pytest.raises(ValueError, match=rf"Rows.{hook} must return a tensor \[B, T\]"):
                 shaping.shape_batch(shapers, square, {"rows": None})
+
+
+HOOKS = {"advantages": "[N]", "scales": "[N]", "rollout_bonus": "[N, T]", "bonus": "[B, T]", "weights": "[B, T]"}
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+@pytest.mark.parametrize("hook", HOOKS)
+@given(SEEDS)
+def test_a_custom_method_that_returns_no_number_is_named(hook, bad, seed):
+    batch, rollout = random_batch(seed), random_rollout(seed)
+    is_of_batch = hook in ("bonus", "weights")
+    result = torch.ones_like(batch.logps if is_of_batch else rollout.logps)
+    result = result if "T" in HOOKS[hook] else result[:, 0]
+    shapers = {"custom": type("Custom", (Shaper,), {hook: lambda *_: result})(config("none"))}
+
+    def shape():
+        if is_of_batch:
+            return shaping.shape_batch(shapers, batch, {"custom": None}).advantages
+        return shaping.shape_rollout(shapers.values(), rollout)
+
+    assert shape().isfinite().all()
+    trained = batch.mask.bool() if is_of_batch else torch.ones_like(result, dtype=torch.bool)
+    result[~trained] = bad
+    assert shape().isfinite().all()
+    assume(trained.any())
+    result[tuple(trained.nonzero()[seed % int(trained.sum())])] = bad
+    with pytest.raises(ValueError, match=rf"Custom.{hook} "):
+        shape()
