@@ -21,7 +21,7 @@ from steer_trl.options.base import Setting, ShapingConfig, settings_of
 from steer_trl.options.former_names import FORMER_NAMES, find_present_name
 from steer_trl.options.methods import MethodSettings
 from steer_trl.options.stare_variants import STARE_VARIANTS, stare_operations
-from steer_trl.shaping import SHAPERS, Rollout, Shaper, act_on_rollouts, make_shapers, shape_rollout
+from steer_trl.shaping import SHAPERS, Rollout, Shaper, find_rollout_methods, make_shapers, shape_rollout
 from steer_trl.shaping.methods import READERS
 from steer_trl.shaping.methods.steer import Steer
 from steer_trl.support.redact import select_public
@@ -266,7 +266,7 @@ def test_custom_hooks_act_in_the_documented_order(order):
     """5 in the place of the advantage, twice that, and one more."""
     shapers = make_shapers(config(advantage_shaping=[f"test_config.{name}" for name in order]))
     rollout = Rollout(2, torch.ones(2, 3), torch.tensor([[1.0], [-1.0]]))
-    assert shape_rollout(act_on_rollouts(shapers), rollout).tolist() == [[11.0], [11.0]]
+    assert shape_rollout(find_rollout_methods(shapers), rollout).tolist() == [[11.0], [11.0]]
 
 
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda args: pickle.loads(pickle.dumps(args))])

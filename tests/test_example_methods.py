@@ -51,7 +51,7 @@ WRONG = {
 @pytest.mark.parametrize("name", NEUTRAL)
 def test_neutral_settings_touch_nothing(name):
     shapers = {name: method(name, NEUTRAL[name])}
-    assert not shapers[name].active and shaping.act_on_rollouts(shapers) == []
+    assert not shapers[name].active and shaping.find_rollout_methods(shapers) == []
     assert shaped(shapers, random_batch(0)).advantages is None
 
 

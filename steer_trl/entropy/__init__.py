@@ -4,11 +4,12 @@
     H*_k          the target: the level (nats, or a multiple of the initial entropy), lowered at the end of the run
     R_k <= H*_k   the setpoint: the target or, if the run began below it, a path that rises to the target
     e = ln(R_k / H_k), as far as it is beyond 2 %
-    u = gain (3 e + I),   I <- I + 0.3 e,   0 <= u <= max_strength
+    I <- I + 0.3 e,   then   u = gain (3 e + I),   0 <= u <= max_strength
 
 u is the strength of one method that can raise the entropy: of the surprisal weights, for example, which multiply the
-advantages of surprising tokens by 1 + u in correct answers and divide them by it in incorrect ones. Nothing pushes the
-entropy down: while it is above the setpoint, u is 0 and the run is without that method.
+advantages of surprising tokens by 1 + u in correct answers and divide them by it in incorrect ones. Until the entropy
+first falls below the setpoint, u is 0 and the run is without that method. Later u can stay positive while the entropy
+is a little above the setpoint, until the sum I is used up. Nothing pushes the entropy down.
 
 Read the files in this order:
 

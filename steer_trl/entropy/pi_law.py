@@ -1,4 +1,4 @@
-"""The law of control: a strength u from an error e, proportional and integral.
+"""The control law: a strength u from an error e, proportional and integral.
 
     e <- the part of e beyond a deadband of 2 %, and 0 inside it
     I <- I + 0.3 pace e     unless the last u is at a bound and e would push it further (anti-windup)

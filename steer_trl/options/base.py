@@ -168,8 +168,8 @@ class ShapingConfig(GRPOConfig):
         float | None,
         Setting(
             "Keep the rollouts' mean entropy from falling below this level, in the unit of hold_entropy_unit, and let "
-            "it go at the end of the run (hold_entropy_until). This moves the strength of a method, which is 0 while "
-            "the entropy is above the level. Unset: do not hold the entropy.",
+            "it go at the end of the run (hold_entropy_until). This moves the strength of a method, which is 0 until "
+            "the entropy first falls below the level. Unset: do not hold the entropy.",
             "(0, inf)",
         ),
     ] = None

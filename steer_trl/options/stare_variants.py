@@ -7,22 +7,17 @@ from collections.abc import Collection
 
 from steer_trl.support.validation import as_tuple
 
-STARE_OPERATIONS = (
-    "amplify_high_positive",
-    "attenuate_low_positive",
-    "amplify_low_negative",
-    "attenuate_high_negative",
-)
 STARE_VARIANTS = {
-    "O1": STARE_OPERATIONS[:1],
-    "O2": STARE_OPERATIONS[1:2],
-    "O3": STARE_OPERATIONS[2:3],
-    "O4": STARE_OPERATIONS[3:],
-    "C1": (STARE_OPERATIONS[0], STARE_OPERATIONS[2]),
-    "C2": (STARE_OPERATIONS[0], STARE_OPERATIONS[3]),
-    "C3": (STARE_OPERATIONS[1], STARE_OPERATIONS[2]),
-    "C4": (STARE_OPERATIONS[1], STARE_OPERATIONS[3]),
+    "O1": ("amplify_high_positive",),
+    "O2": ("attenuate_low_positive",),
+    "O3": ("amplify_low_negative",),
+    "O4": ("attenuate_high_negative",),
+    "C1": ("amplify_high_positive", "amplify_low_negative"),
+    "C2": ("amplify_high_positive", "attenuate_high_negative"),
+    "C3": ("attenuate_low_positive", "amplify_low_negative"),
+    "C4": ("attenuate_low_positive", "attenuate_high_negative"),
 }
+STARE_OPERATIONS = tuple(operation for name in ("O1", "O2", "O3", "O4") for operation in STARE_VARIANTS[name])
 NAMES = (*STARE_VARIANTS, *STARE_OPERATIONS)
 
 

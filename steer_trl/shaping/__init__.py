@@ -4,10 +4,10 @@ from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.compose import (
     Shaped,
-    act_on_rollouts,
     find_active,
     find_entropy_coef,
     find_kl_coef,
+    find_rollout_methods,
     measure_all,
     replaces_kl,
     shape_batch,
@@ -24,10 +24,10 @@ __all__ = [
     "Shaped",
     "Shaper",
     "TokenBatch",
-    "act_on_rollouts",
     "find_active",
     "find_entropy_coef",
     "find_kl_coef",
+    "find_rollout_methods",
     "find_shaper",
     "make_shapers",
     "measure_all",

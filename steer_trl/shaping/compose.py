@@ -51,7 +51,7 @@ def find_active(shapers: Shapers) -> list[Shaper]:
     return [shaper for shaper in shapers.values() if shaper.active]
 
 
-def act_on_rollouts(shapers: Shapers) -> list[Shaper]:
+def find_rollout_methods(shapers: Shapers) -> list[Shaper]:
     """Return the active methods that change the advantages of a whole rollout."""
     return [shaper for shaper in find_active(shapers) if shaper.overrides(*ROLLOUT_HOOKS)]
 

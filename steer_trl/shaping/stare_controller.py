@@ -19,7 +19,8 @@ class TargetEntropyController:
                       M <- clip(M - step * sign(target - H), attenuate_min, 1)
 
     The updated values apply to this rollout, as in the released code. The paper prints W_{k+1} = clip(W_k + ...), one
-    rollout later. An H that is not finite changes nothing. The gate starts open.
+    rollout later. An H that is not finite changes nothing. The trainer leaves tokens whose entropy is not finite out
+    of H, where the authors' code skips the update. The gate starts open.
 
     Args:
         target_entropy (`float`): the target, nats per token, positive.

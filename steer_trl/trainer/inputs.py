@@ -12,10 +12,12 @@ from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.support.randomness import draw_uniform
 from steer_trl.trainer.trl import GRPOTrainer, find_position
 
-# Columns that `rollout.py` adds to the dictionary. TRL shuffles and splits them together with its own columns.
-OLD_LOGPS = "scored_per_token_logps"
-OLD_ENTROPIES = "scored_per_token_entropies"
-OLD_SENSITIVITIES = "scored_per_token_sensitivities"
+# Columns that `rollout.py` adds to the dictionary: the score of the rollout under the policy that generated it. TRL
+# shuffles and splits them together with its own columns. Its `old_per_token_logps`, the denominator of the ratio, is
+# absent if a rollout is trained on in one step without vLLM.
+STORED_LOGPS = "scored_per_token_logps"
+STORED_ENTROPIES = "scored_per_token_entropies"
+STORED_SENSITIVITIES = "scored_per_token_sensitivities"
 REF_LOGPS = "ref_per_token_logps"
 """TRL's column of log-probabilities under the reference model."""
 ROWS = "rollout_rows"
@@ -42,18 +44,18 @@ class Score(NamedTuple):
     sensitivities: Tensor | None = None
 
 
-def keep_score(rollout: dict[str, Any], score: Score) -> None:
+def store_score(rollout: dict[str, Any], score: Score) -> None:
     """Add `score` to the dictionary `rollout`.
 
     The score was computed under the policy that generated the rollout.
     """
-    names = (OLD_LOGPS, OLD_ENTROPIES, OLD_SENSITIVITIES)
+    names = (STORED_LOGPS, STORED_ENTROPIES, STORED_SENSITIVITIES)
     rollout.update({name: x for name, x in zip(names, score, strict=True) if x is not None})
 
 
-def read_score(inputs: dict[str, Any]) -> Score:
-    """Return the score that [`keep_score`] has added."""
-    return Score(inputs[OLD_LOGPS], inputs[OLD_ENTROPIES], inputs.get(OLD_SENSITIVITIES))
+def find_stored_score(inputs: dict[str, Any]) -> Score:
+    """Return the score that [`store_score`] has added."""
+    return Score(inputs[STORED_LOGPS], inputs[STORED_ENTROPIES], inputs.get(STORED_SENSITIVITIES))
 
 
 def take_rows(inputs: PassInputs, rows: Tensor | slice) -> PassInputs:
@@ -96,7 +98,7 @@ def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draw
         logps=logps,
         old_logps=old_logps,
         entropies=entropies,
-        old_entropies=inputs.get(OLD_ENTROPIES, entropies),
+        old_entropies=inputs.get(STORED_ENTROPIES, entropies),
         advantages=advantages.unsqueeze(1) if advantages.dim() == 1 else advantages,
         mask=mask,
         epsilon_low=trainer.epsilon_low if clips else float("inf"),

@@ -87,12 +87,26 @@ class Parts:
         self.passes = Passes()
         self.tripwire = Tripwire(trainer, self.shapers, self.reads, resamples=self.resampling is not None)
         self.rollouts = RolloutShaping(
-            *(trainer, self.shapers, self.reads, self.hold, self.generated, self.start, self.passes, self.tripwire)
+            trainer,
+            shapers=self.shapers,
+            reads=self.reads,
+            hold=self.hold,
+            generated=self.generated,
+            start=self.start,
+            passes=self.passes,
+            tripwire=self.tripwire,
         )
         self.tokens = TokenLog(trainer, self.rollouts)
         self.step = OptimizerStep(
-            *(trainer, self.shapers, self.reads, self.hold, self.rollouts, self.tokens, self.tripwire),
-            *(self.passes, is_compiled),
+            trainer,
+            shapers=self.shapers,
+            reads=self.reads,
+            hold=self.hold,
+            rollouts=self.rollouts,
+            tokens=self.tokens,
+            tripwire=self.tripwire,
+            passes=self.passes,
+            is_compiled=is_compiled,
         )
         self.facts = self._find_facts(args)
         self.alarms = AlarmReporter(AlarmWatch(facts=self.facts))

@@ -6,10 +6,10 @@ over the rollout computes the score, and the score is stored. Otherwise the scor
 method needs it to compare completions, which is possible only while groups are whole (`whole_groups.py`), or a
 controller needs the rollout's entropy. All other methods use the forward pass of the loss (`step.py`).
 
-Completions, rewards and passes are recorded while the rollout method below `SteerGRPOTrainer` runs (`read_rollout`). A
-subclass may run the policy there as well, so the score is that of the pass whose log-probabilities the rollout stores.
-The methods act on what the outermost `_generate_and_score_completions` returns (`finish`), so they get the advantages
-and the masks that a subclass sets after calling TRL's.
+Completions, rewards and passes are recorded while the rollout method below `SteerGRPOTrainer` runs (`record_rollout`).
+A subclass may run the policy there as well, so the score is that of the pass whose log-probabilities the rollout
+stores. The methods act on what the outermost `_generate_and_score_completions` returns (`finish`), so they get the
+advantages and the masks that a subclass sets after calling TRL's.
 """
 
 import logging
@@ -24,14 +24,14 @@ from trl.trainer.utils import pad
 
 from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.entropy.start import StartEntropy
-from steer_trl.shaping import Reads, Shaper, TokenBatch, act_on_rollouts, find_kl_coef, shape_rollout
+from steer_trl.shaping import Reads, Shaper, TokenBatch, find_kl_coef, find_rollout_methods, shape_rollout
 from steer_trl.support.randomness import keep_random_state
 from steer_trl.trainer.checks.rounding import RoundedRewards
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.correctness import CorrectnessRemarks
 from steer_trl.trainer.forward.passes import Passes, ask_entropies
 from steer_trl.trainer.generated import GeneratedTokens
-from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, REF_LOGPS, ROWS, Score, keep_score, loss_mask
+from steer_trl.trainer.inputs import REF_LOGPS, ROWS, STORED_ENTROPIES, STORED_LOGPS, Score, loss_mask, store_score
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
 from steer_trl.trainer.trl import (
     FORWARD_ARGUMENTS,
@@ -85,7 +85,7 @@ class RolloutShaping:
         self._written: dict[str, list[list[int]]] = {}
         self._has_reported = False
         self._is_generating = False
-        self._is_read = False
+        self._is_recorded = False
 
     @property
     def wants_sensitivities(self) -> bool:
@@ -101,30 +101,30 @@ class RolloutShaping:
         """Discard the records of the last rollout."""
         self.rewards_per_function = torch.empty(0)
         self._passes_of_policy = []
-        self._is_read = False
+        self._is_recorded = False
         self._advantages_of_trl = None
         self._written = {}
 
-    def read_rollout(self, build: Callable[..., dict[str, Any]], inputs: list[dict[str, Any]]) -> dict[str, Any]:
+    def record_rollout(self, build: Callable[..., dict[str, Any]], inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """Let TRL `build` a training rollout. Record its completions, rewards and advantages, and its passes."""
-        self._is_read = True
-        hooks: dict[str, Callable[..., Any]] = {"_generate": self._read_completions}
-        hooks["_calculate_rewards"] = self._read_rewards
+        self._is_recorded = True
+        hooks: dict[str, Callable[..., Any]] = {"_generate": self._record_completions}
+        hooks["_calculate_rewards"] = self._record_rewards
         if self._shapers:
-            hooks["_get_per_token_logps_and_entropies"] = self._read_pass
+            hooks["_get_per_token_logps_and_entropies"] = self._record_pass
         with (
             intercept(self._trainer, **hooks),
-            intercept_trl(self._trainer, _generate_and_score_completions=self._read_advantages),
+            intercept_trl(self._trainer, _generate_and_score_completions=self._record_advantages),
         ):
             return build(inputs)
 
-    def _read_advantages(self, build: Callable[..., dict[str, Any]], *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def _record_advantages(self, build: Callable[..., dict[str, Any]], *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Record the advantages that TRL's own rollout method computes."""
         rollout = build(*args, **kwargs)
         self._advantages_of_trl = rollout["advantages"].clone()
         return rollout
 
-    def _read_completions(self, generate: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _record_completions(self, generate: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Record which tokens the policy wrote, before `mask_truncated_completions` hides some of them."""
         # A pass that is made while completions are generated is not one over the rollout.
         self._is_generating = True
@@ -137,11 +137,11 @@ class RolloutShaping:
         self._written |= {"tool_mask": tool_masks} if tool_masks is not None else {}
         return generated
 
-    def _read_rewards(self, calculate: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
+    def _record_rewards(self, calculate: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
         self.rewards_per_function = calculate(*args, **kwargs)
         return self.rewards_per_function
 
-    def _read_pass(self, forward_pass: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _record_pass(self, forward_pass: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Record a pass of the policy. If TRL needs old log-probabilities, it stores those of one of them."""
         model = args[0] if args else kwargs["model"]
         # A head for a reference model does not compute entropies.
@@ -166,7 +166,7 @@ class RolloutShaping:
         self._rounded.read(self.rewards_per_function)
         if self._shapers:
             # Which methods act is decided before the controllers set their strengths for this rollout.
-            acting = act_on_rollouts(self._shapers)
+            acting = find_rollout_methods(self._shapers)
             reads = Reads.of(acting, self._trainer.args.shaping_scope)
             with_truncated = self._restore_truncated(rollout)
             self._find_score(rollout, with_truncated, reads)
@@ -178,7 +178,7 @@ class RolloutShaping:
                 self._check_rewards(rollout)
             self.correctness.read(self.rewards_per_function)
             if acting:
-                self._let_act(acting, reads, rollout, with_truncated)
+                self._apply_methods(acting, reads, rollout, with_truncated)
         self._tripwire.on_rollout(rollout)
         return rollout
 
@@ -196,16 +196,16 @@ class RolloutShaping:
         is_missing = score is None and (reads.scores or self._reads.mean_entropy)
         if hides_truncated or is_missing:
             complete = self.score(with_truncated)
-            keep_score(with_truncated, complete)
+            store_score(with_truncated, complete)
             score = score or complete
         if score is not None:
-            keep_score(rollout, score)
+            store_score(rollout, score)
 
     def _tell_controllers(self, rollout: dict[str, Any]) -> None:
         """Pass the mean entropy of `rollout`, if its score is known, to the methods and then to `hold_entropy`."""
-        if OLD_ENTROPIES not in rollout:
+        if STORED_ENTROPIES not in rollout:
             return
-        entropy = self._log_entropy(rollout[OLD_ENTROPIES], loss_mask(rollout))
+        entropy = self._log_entropy(rollout[STORED_ENTROPIES], loss_mask(rollout))
         progress = self._generated.progress()
         for shaper in self._shapers.values():
             shaper.progress = progress
@@ -213,7 +213,7 @@ class RolloutShaping:
         if self._hold is not None:
             self._hold.on_rollout(entropy, progress)
 
-    def _let_act(
+    def _apply_methods(
         self, acting: Sequence[Shaper], reads: Reads, rollout: dict[str, Any], with_truncated: dict[str, Any]
     ) -> None:
         """Let the methods in `acting`, which read `reads`, change the advantages of `rollout`."""
@@ -229,10 +229,10 @@ class RolloutShaping:
         self._show(rollout["advantages"], loss_mask(with_truncated))
 
     def _check_origin(self) -> None:
-        """Raise if a subclass has made the rollout without `read_rollout`, although a setting needs that."""
+        """Raise if a subclass has made the rollout without `record_rollout`, although a setting needs that."""
         args = self._trainer.args
         is_needed = args.dynamic_sampling == "resample" or args.max_generated_tokens is not None
-        if is_needed and not self._is_read:
+        if is_needed and not self._is_recorded:
             self._tripwire.refuse_rollout("it did not use SteerGRPOTrainer._generate_and_score_completions")
 
     def _check_rewards(self, rollout: dict[str, Any]) -> None:
@@ -259,12 +259,12 @@ class RolloutShaping:
                 text = "%s replaces the advantages that %s sets: they have no effect. Leave one of them out."
                 logger.warning(text, ", ".join(replacing), name)
 
-    def read_step(self, inputs: dict[str, Any], step: TokenBatch) -> None:
+    def log_entropy_of_step(self, inputs: dict[str, Any], step: TokenBatch) -> None:
         """Log the entropy of a rollout that has no score, from the tokens of its only step. Collective.
 
         `inputs` is the first micro-batch of the step. The policy has not been updated with any of its tokens.
         """
-        if OLD_LOGPS not in inputs and find_position(self._trainer).has_rollout_in_step:
+        if STORED_LOGPS not in inputs and find_position(self._trainer).has_rollout_in_step:
             self._log_entropy(step.entropies, step.mask)
 
     def _log_entropy(self, entropies: Tensor, mask: Tensor) -> float:

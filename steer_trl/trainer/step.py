@@ -1,9 +1,9 @@
 """Shapes the advantages of one optimizer step and logs token statistics.
 
-A loss is read between the entry to TRL's own `_compute_loss` and its return. Whatever a subclass runs before or after
-is outside, so the first forward pass inside is that of the loss. A subclass may also compute TRL's loss several times
-for a micro-batch, for instance for parts of it. If a subclass replaces `_compute_loss` without calling TRL's, all of
-its loss is read, and the policy's first pass over the completions counts.
+Advantages are shaped between the entry to TRL's own `_compute_loss` and its return. Whatever a subclass runs before or
+after is outside, so the first forward pass inside is that of the loss. A subclass may also compute TRL's loss several
+times for a micro-batch, for instance for parts of it. If a subclass replaces `_compute_loss` without calling TRL's,
+all of its loss counts as TRL's, and the policy's first pass over the completions counts.
 
 Statistics over all micro-batches of a step must be known before the loss of the first micro-batch. The forward pass of
 that loss gives the log-probabilities and entropies of the first micro-batch. Those of the other micro-batches are
@@ -33,7 +33,14 @@ from steer_trl.shaping import (
 from steer_trl.shaping.order_statistics import all_ranks, this_process
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.forward.passes import Passes, ask_entropies, name_arguments
-from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, REF_LOGPS, Score, read_score, token_batch
+from steer_trl.trainer.inputs import (
+    REF_LOGPS,
+    STORED_LOGPS,
+    STORED_SENSITIVITIES,
+    Score,
+    find_stored_score,
+    token_batch,
+)
 from steer_trl.trainer.log.step_log import StepLog
 from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.rollout import RolloutShaping
@@ -94,7 +101,7 @@ class OptimizerStep:
         """Whether a subclass replaces TRL's `_compute_loss`, and does not call it."""
         return is_replaced(self._trainer, "_compute_loss")
 
-    def read_loss(self, compute_loss: Callable[[dict[str, Any]], Tensor], inputs: dict[str, Any]) -> Tensor:
+    def compute_shaped_loss(self, compute_loss: Callable[[dict[str, Any]], Tensor], inputs: dict[str, Any]) -> Tensor:
         """Return the loss that `compute_loss` computes of the micro-batch `inputs`.
 
         TRL's loss inside it, or the whole loss of a subclass, is computed from the shaped advantages.
@@ -106,9 +113,9 @@ class OptimizerStep:
         try:
             if self.is_own_loss:
                 self._check_own_loss()
-                loss = self._read_inside(compute_loss, inputs)
+                loss = self._shape_inside(compute_loss, inputs)
             else:
-                with intercept_trl(self._trainer, _compute_loss=self._read_loss_of_trl):
+                with intercept_trl(self._trainer, _compute_loss=self._compute_loss_of_trl):
                     loss = compute_loss(inputs)
         finally:
             self._is_in_loss = False
@@ -123,10 +130,10 @@ class OptimizerStep:
         if find_kl_coef(self._shapers) is not None:
             self._tripwire.refuse_own_loss("has no KL penalty, and kl acts only in TRL's")
 
-    def _read_loss_of_trl(self, compute_loss: Callable[..., Tensor], model: Any, inputs: dict[str, Any]) -> Tensor:
-        return self._read_inside(partial(compute_loss, model), inputs)
+    def _compute_loss_of_trl(self, compute_loss: Callable[..., Tensor], model: Any, inputs: dict[str, Any]) -> Tensor:
+        return self._shape_inside(partial(compute_loss, model), inputs)
 
-    def _read_inside(self, compute_loss: Callable[[dict[str, Any]], Tensor], inputs: dict[str, Any]) -> Tensor:
+    def _shape_inside(self, compute_loss: Callable[[dict[str, Any]], Tensor], inputs: dict[str, Any]) -> Tensor:
         """Return the loss that `compute_loss` computes from a copy of `inputs`.
 
         The shaped advantages are written into the copy during the forward pass.
@@ -136,7 +143,7 @@ class OptimizerStep:
             self._inputs = copy
             try:
                 with (
-                    intercept(trainer, _get_per_token_logps_and_entropies=self._read_pass),
+                    intercept(trainer, _get_per_token_logps_and_entropies=self._shape_after_pass),
                     self._set_beta(copy),
                 ):
                     loss = compute_loss(copy)
@@ -152,11 +159,11 @@ class OptimizerStep:
         # In an evaluation, and in the rest of a rollout that another method began, the reference has made no pass.
         return use_beta(self._trainer, coefficient if REF_LOGPS in inputs else 0.0)
 
-    def _read_pass(self, forward_pass: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _shape_after_pass(self, forward_pass: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a forward pass of the loss. Shape the advantages with the results of the first."""
         if self._inputs is None or (self.is_own_loss and not self._is_over_completions(args, kwargs)):
             return forward_pass(*args, **kwargs)
-        # Without a method, a pass is asked for nothing that the loss does not ask for.
+        # Without a method, request only what the loss requests.
         if self._shapers:
             args, kwargs = ask_entropies(args, kwargs)
         outputs, score = self._passes.read(forward_pass, self._wants_sensitivities, *args, **kwargs)
@@ -241,11 +248,11 @@ class OptimizerStep:
         if whole is not None and self._has_other_rows(inputs, whole):
             inputs, scored, unscored = whole, [], [whole, *others]
         if self._can_read_scores(inputs):
-            batches = [self._to_batch(each, read_score(each)) for each in (inputs, *others)]
+            batches = [self._to_batch(each, find_stored_score(each)) for each in (inputs, *others)]
         else:
             batches = scored + [self._to_batch(each, self._rollouts.score(each)) for each in unscored]
         step = TokenBatch.merge(batches)
-        self._rollouts.read_step(inputs, step)
+        self._rollouts.log_entropy_of_step(inputs, step)
         return measure_all(self._shapers, step, all_ranks)
 
     def _has_other_rows(self, inputs: dict[str, Any], whole: dict[str, Any]) -> bool:
@@ -259,7 +266,8 @@ class OptimizerStep:
     def _can_read_scores(self, inputs: dict[str, Any]) -> bool:
         """Return whether the stored scores of the step are those with which its tokens are to be compared."""
         # After a resume with a different method, the stored rollout may lack the sensitivities that this method needs.
-        is_stored = OLD_LOGPS in inputs and (OLD_SENSITIVITIES in inputs or not self._rollouts.wants_sensitivities)
+        lacks_sensitivities = self._rollouts.wants_sensitivities and STORED_SENSITIVITIES not in inputs
+        is_stored = STORED_LOGPS in inputs and not lacks_sensitivities
         is_current = find_position(self._trainer).is_first_of_rollout
         return is_stored and (is_current or self._trainer.args.shaping_scope == "step")
 

@@ -168,7 +168,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         # An evaluation must not change the state of a method.
         if not self.model.training:
             return super()._generate_and_score_completions(inputs)
-        build = partial(self.parts.rollouts.read_rollout, late(super(), "_generate_and_score_completions"))
+        build = partial(self.parts.rollouts.record_rollout, late(super(), "_generate_and_score_completions"))
         with intercept(self, _generate=self.parts.read_completions):
             if self.parts.resampling is not None:
                 return self.parts.resampling.build_rollout(build, inputs)
@@ -189,10 +189,11 @@ class SteerGRPOTrainer(GRPOTrainer):
     ) -> Tensor:
         """Return TRL's loss, computed from the shaped advantages. `inputs` is not changed."""
         others = {"return_outputs": return_outputs, "num_items_in_batch": num_items_in_batch}
-        return self.parts.step.read_loss(partial(late(super(), "compute_loss"), model, **others), inputs)
+        return self.parts.step.compute_shaped_loss(partial(late(super(), "compute_loss"), model, **others), inputs)
 
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Any]) -> Tensor:
-        return self.parts.step.read_loss(partial(late(super(), "_compute_loss"), model), inputs)
+        # A subclass or TRL may enter here first. Inside `compute_loss`, this call passes through.
+        return self.parts.step.compute_shaped_loss(partial(late(super(), "_compute_loss"), model), inputs)
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None, Any]:
         with intercept_trl(self, _get_per_token_logps_and_entropies=self.parts.run_pass):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from steer_trl.shaping import Reads, Rollout
 from steer_trl.trainer.correctness import deciding_reward, total_reward
-from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, loss_mask
+from steer_trl.trainer.inputs import STORED_ENTROPIES, STORED_LOGPS, loss_mask
 from steer_trl.trainer.trl import GRPOTrainer
 
 
@@ -54,8 +54,8 @@ def whole_groups(
         advantages=fetch(rollout["advantages"].view(count, -1)),
         rewards=total_reward(trainer, rewards_per_function[rows]) if reads.rewards else None,
         deciding_rewards=deciding_reward(trainer, rewards_per_function[rows]) if reads.rewards else None,
-        logps=fetch(with_truncated[OLD_LOGPS]) if reads.logps else None,
-        entropies=fetch(with_truncated[OLD_ENTROPIES]) if reads.entropies else None,
+        logps=fetch(with_truncated[STORED_LOGPS]) if reads.logps else None,
+        entropies=fetch(with_truncated[STORED_ENTROPIES]) if reads.entropies else None,
         response_mask=fetch_mask(with_truncated) if with_truncated is not rollout else None,
     )
     return groups, rank_rows if sees_all else slice(0, count)

@@ -36,7 +36,7 @@ class TestCombinations:
 
     def applied(self, shapers, rollout, batch):
         """What a trainer does with them: the advantages on the mask, and the weights."""
-        before = shaping.shape_rollout(shaping.act_on_rollouts(shapers), rollout)
+        before = shaping.shape_rollout(shaping.find_rollout_methods(shapers), rollout)
         result = shaped(shapers, replace(batch, advantages=before))
         after = before if result.advantages is None else result.advantages
         return after * batch.mask, result.weights

@@ -64,7 +64,7 @@ def test_token_weights_equal_the_papers_formula_in_loops(name, oracle, options, 
 @pytest.mark.parametrize(("name", "options"), NEUTRAL, ids=str)
 def test_neutral_settings_touch_nothing(name, options):
     shapers = {name: method(name, **options)}
-    assert not shapers[name].active and shaping.act_on_rollouts(shapers) == []
+    assert not shapers[name].active and shaping.find_rollout_methods(shapers) == []
     assert shaped(shapers, random_batch(0)).advantages is None
 
 

@@ -17,7 +17,7 @@ from steer_trl import SteerGRPOTrainer
 from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.functional import entropy_change, steer_weights
 from steer_trl.shaping import Shaper
-from steer_trl.trainer.inputs import OLD_SENSITIVITIES
+from steer_trl.trainer.inputs import STORED_SENSITIVITIES
 
 EXACT = {"steer_form": "exact", "steer_lambda_min": 0.3}
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -132,8 +132,8 @@ def test_the_weights_are_steers_with_the_exact_change(train):
         weights = steer_weights(omega, inputs["completion_mask"], lambda_min=0.3)
         assert torch.equal(inputs["advantages"], raw.unsqueeze(1) * weights) and weights.min() == 0.3
     (_, first, before, _), (_, second, after, _) = trainer.kept
-    assert torch.equal(first[OLD_SENSITIVITIES], before.sensitivities)  # of the policy that wrote it
-    assert torch.equal(second[OLD_SENSITIVITIES], before.sensitivities)
+    assert torch.equal(first[STORED_SENSITIVITIES], before.sensitivities)  # of the policy that wrote it
+    assert torch.equal(second[STORED_SENSITIVITIES], before.sensitivities)
     assert not torch.equal(after.sensitivities, before.sensitivities)
 
 
@@ -229,6 +229,6 @@ def test_rollouts_scored_for_others_are_rescored(train, make_trainer, tmp_path):
     train(SteerGRPOTrainer, **fields)
     resumed = make_trainer(Keeping, **fields, steer_form="exact")
     resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-1"))
-    assert len(resumed.kept) == 2 and all(OLD_SENSITIVITIES not in inputs for _, inputs, *_ in resumed.kept)
+    assert len(resumed.kept) == 2 and all(STORED_SENSITIVITIES not in inputs for _, inputs, *_ in resumed.kept)
     lightest = [entry["shaping/weight_min"] for entry in resumed.state.log_history if "shaping/weight_min" in entry]
     assert lightest[-1] == pytest.approx(0.3, abs=1e-6)  # of the whole step, under the current policy

@@ -2,10 +2,12 @@
 
     A_hat = omega * A,   omega = W or M on the sets of [`stare_weights`] while the gate is open, else 1
 
-W is the amplifying factor, and M is the attenuating one. The gate is open while an entropy is below the target. This
-entropy is the mean of the rollout, the mean of each completion, or that of each token. The gate can also stay open.
-Use STARE to hold the entropy at a level, and STEER if you do not know a good level. The usual entropy of a model is
-known only after its first rollouts, so the target may be a multiple of the first rollout's entropy.
+C2, for example, multiplies surprising tokens by W where A > 0 and by M where A < 0. `hold_entropy` moves it: then
+W = 1 + u and M = 1 / W. W is the amplifying factor, and M is the attenuating one. The gate is open while an entropy is
+below the target. This entropy is the mean of the rollout, the mean of each completion, or that of each token. The gate
+can also stay open. Use STARE to hold the entropy at a level, and STEER if you do not know a good level. The usual
+entropy of a model is known only after its first rollouts, so the target may be a multiple of the first rollout's
+entropy.
 """
 
 from collections.abc import Collection
