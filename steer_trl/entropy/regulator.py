@@ -98,7 +98,8 @@ class EntropyRegulator:
         if target > self.target:
             self.approach.restart()
         self.target = target
-        entropy = self.recent.add(entropy)
+        # Rounding can make the entropy of a policy that is certain of every token slightly negative.
+        entropy = self.recent.add(max(entropy, 0.0))
         if target <= 0:
             self._reset()
             return self.strength

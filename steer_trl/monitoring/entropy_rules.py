@@ -97,6 +97,17 @@ def find_remedy(log: Numbers) -> dict[str, str]:
     }
 
 
+def find_cause_of_explosion(log: Numbers) -> dict[str, str]:
+    """Return what may raise the entropy. With `hold_entropy`, the factors of STARE are no settings."""
+    return {"causes": "an entropy bonus" if key_names.STRENGTH in log else "an entropy bonus or stare_amplify"}
+
+
+def find_remedy_of_weights(log: Numbers) -> dict[str, str]:
+    """Return the remedy for weights that have no effect because no group has a signal."""
+    groups = "take harder or easier problems, or raise num_generations"
+    return {"remedy": groups if key_names.INFORMATIVE in log else "set dynamic_sampling='resample'"}
+
+
 ENTROPY_RULES = (
     Rule(
         name="collapse",
@@ -119,9 +130,10 @@ ENTROPY_RULES = (
         read=compare_with_lowest_start,
         compared="`entropy`, over the lowest `rollout_entropy/start` so far or a target of the method above it, up "
         "to three times",
+        find_words=find_cause_of_explosion,
         text="the policy entropy is {entropy:.3g} nats, {value:.1f} times {level:.3g}, its initial value or a higher "
-        "target. The policy becomes random, and its reward falls. Lower learning_rate, an entropy bonus or "
-        "stare_amplify.",
+        "target. The policy becomes random, and its reward falls. Lower learning_rate or "
+        "{causes}.",
     ),
     Rule(
         name="idle",
@@ -166,9 +178,10 @@ ENTROPY_RULES = (
         steps=30,
         read=compare_with_held_target,
         compared="`rollout_entropy` over `hold_entropy/reference`",
+        find_words=find_remedy_of_weights,
         text="the entropy is {entropy:.3g} nats, {value:.0%} of the target {target:.3g}. The strength is "
         "{strength:.3g}, and has been at its upper bound for {rollouts:.0f} rollouts. Weights have no "
-        "effect on advantages of 0: if frac_reward_zero_std is near 1, set dynamic_sampling='resample'. Otherwise "
+        "effect on advantages of 0: if frac_reward_zero_std is near 1, {remedy}. Otherwise "
         "set a lower hold_entropy or learning_rate, or use another method.",
     ),
     Rule(

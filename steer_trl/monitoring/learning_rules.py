@@ -137,6 +137,16 @@ def describe_sampling(log: Numbers) -> dict[str, str]:
 ERRORS = 5
 """The number of standard errors up to which a difference counts as chance."""
 
+
+def find_remedy_of_groups(log: Numbers) -> dict[str, str]:
+    """Return the remedy for groups without a signal. A run with dynamic sampling replaces them already."""
+    if key_names.INFORMATIVE in log:
+        replaced = "Dynamic sampling replaces them, so most of what is generated is thrown away."
+        return {"remedy": f"{replaced} Take harder or easier problems, or raise num_generations."}
+    ours = "set dynamic_sampling='resample' (a setting of SteerGRPOConfig)"
+    return {"remedy": f"Take harder or easier problems, raise num_generations, or {ours}."}
+
+
 LEARNING_RULES = (
     Rule(
         name="unscored",
@@ -243,9 +253,9 @@ LEARNING_RULES = (
         read=read_key(key_names.FRAC_REWARD_ZERO_STD),
         compared="`frac_reward_zero_std`",
         explained_by=("one_reward", "no_advantage"),
+        find_words=find_remedy_of_groups,
         text="in {value:.0%} of the groups all completions have the same reward, so nothing is learned from them. "
-        "Take harder or easier problems, raise num_generations, or set dynamic_sampling='resample' (a setting of "
-        "SteerGRPOConfig). Check whether the reward distinguishes answers at all.",
+        "{remedy} Check whether the reward distinguishes answers at all.",
     ),
     Rule(
         name="no_gradient",

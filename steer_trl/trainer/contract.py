@@ -40,7 +40,8 @@ METHODS = {
 
 ATTRIBUTES = (
     *("_step", "_buffered_inputs", "_metrics", "_pending_metrics", "_pending_extra_logs", "_tokenizer", "_logs"),
-    *("_entropy_window_stats", "_current_train_step_time", "num_generations", "num_iterations", "reward_weights"),
+    *("_entropy_window_stats", "_current_train_step_time", "_last_loaded_step"),
+    *("num_generations", "num_iterations", "reward_weights"),
     *("reward_func_names", "epsilon_low", "epsilon_high", "loss_type", "importance_sampling_level"),
     "use_transformers_continuous_batching",
     *("temperature", "use_vllm", "vllm_generation", "generation_config", "generation_kwargs", "eos_token_ids"),
@@ -53,7 +54,7 @@ ATTRIBUTES = (
 FUNCTIONS = ("prepare_fsdp",)
 """Functions that TRL's constructor calls and that this package takes the place of."""
 
-OF_SOME_SETTINGS = {"vllm_generation", "current_gradient_accumulation_steps"}
+OF_SOME_SETTINGS = {"vllm_generation", "_last_loaded_step", "current_gradient_accumulation_steps"}
 """Attributes that TRL's trainer has only under some settings, or only during a training."""
 
 GENERATION: dict[type, tuple[str, ...]] = {

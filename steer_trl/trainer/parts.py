@@ -117,7 +117,7 @@ class Parts:
         if self.hold is not None:
             # The controller is loaded after `start_entropy`, because its level may be relative to the start entropy.
             stateful[self.hold.name] = self.hold
-        stateful |= {"alarms": self.alarms.watch, "generated": self.generated}
+        stateful |= {"alarms": self.alarms.watch, "generated": self.generated, "rollout": self.rollouts}
         self.checkpoints = Checkpoints(trainer, stateful, self.resampling)
 
     def _find_facts(self, args: SteerGRPOConfig) -> dict[str, float]:

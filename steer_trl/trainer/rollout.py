@@ -26,6 +26,7 @@ from steer_trl.entropy.hold import HoldEntropy
 from steer_trl.entropy.start import StartEntropy
 from steer_trl.shaping import Reads, Shaper, TokenBatch, find_kl_coef, find_rollout_methods, shape_rollout
 from steer_trl.support.randomness import keep_random_state
+from steer_trl.support.validation import is_within, read_from_state
 from steer_trl.trainer.checks.rounding import RoundedRewards
 from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.correctness import CorrectnessRemarks
@@ -71,6 +72,7 @@ class RolloutShaping:
     ) -> None:
         self.start = start
         self.rewards_per_function = torch.empty(0)
+        self._progress = 0.0
         self._trainer = trainer
         self._shapers = shapers
         self._reads = reads
@@ -94,6 +96,17 @@ class RolloutShaping:
         This is necessary if a method that reads them compares tokens across micro-batches.
         """
         return self._reads.sensitivities and self._trainer.args.shaping_scope != "micro_batch"
+
+    # The checkpoint.
+
+    def state_dict(self) -> dict[str, float]:
+        """Return the share of the run that was done when the current rollout was generated; empty at the start."""
+        return {"progress": self._progress} if self._progress else {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a [`state_dict`]. Raises `ValueError` if its value is invalid."""
+        is_share = partial(is_within, interval="[0, 1]")
+        self._set_progress(read_from_state({"progress": 0.0} | state, "progress", is_share, "a number in [0, 1]"))
 
     # While TRL generates a rollout.
 
@@ -169,6 +182,7 @@ class RolloutShaping:
             acting = find_rollout_methods(self._shapers)
             reads = Reads.of(acting, self._trainer.args.shaping_scope)
             with_truncated = self._restore_truncated(rollout)
+            self._set_progress(self._generated.progress())
             self._find_score(rollout, with_truncated, reads)
             self._tell_controllers(rollout)
             self._add_reference(rollout)
@@ -181,6 +195,12 @@ class RolloutShaping:
                 self._apply_methods(acting, reads, rollout, with_truncated)
         self._tripwire.on_rollout(rollout)
         return rollout
+
+    def _set_progress(self, progress: float) -> None:
+        """Let the methods know the share of the run that is done, in [0, 1]."""
+        self._progress = progress
+        for shaper in self._shapers.values():
+            shaper.progress = progress
 
     def _find_score(self, rollout: dict[str, Any], with_truncated: dict[str, Any], reads: Reads) -> None:
         """Store the score of `rollout` in both dictionaries, if TRL computed it or if it is needed.
@@ -206,12 +226,10 @@ class RolloutShaping:
         if STORED_ENTROPIES not in rollout:
             return
         entropy = self._log_entropy(rollout[STORED_ENTROPIES], loss_mask(rollout))
-        progress = self._generated.progress()
         for shaper in self._shapers.values():
-            shaper.progress = progress
             shaper.on_rollout(entropy)
         if self._hold is not None:
-            self._hold.on_rollout(entropy, progress)
+            self._hold.on_rollout(entropy, self._generated.progress())
 
     def _apply_methods(
         self, acting: Sequence[Shaper], reads: Reads, rollout: dict[str, Any], with_truncated: dict[str, Any]

@@ -315,8 +315,12 @@ def continue_rollout(trainer: GRPOTrainer, micro_batches: int, of_rollout: list[
 
 
 def forget_rollout(trainer: GRPOTrainer) -> None:
-    """Discard an interrupted rollout and its pending metrics, so that training starts with a new one."""
+    """Discard an interrupted rollout and its pending metrics, so that training starts with a new one.
+
+    vLLM gets the weights again, which the interrupted run may have changed.
+    """
     continue_rollout(trainer, 0, [])
+    trainer._last_loaded_step = -1
     trainer._entropy_window_stats = None
     trainer._current_train_step_time = 0.0
     for rest in (trainer._metrics["train"], trainer._pending_metrics, trainer._pending_extra_logs):

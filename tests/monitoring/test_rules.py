@@ -312,3 +312,21 @@ def test_an_impossible_state_is_refused():
     for name, value in (("numbers", {"entropy": "much"}), ("since", []), ("raised", "collapse")):
         with pytest.raises(ValueError, match=f"{name} must be (numbers by name|a list of names)"):
             AlarmWatch().load_state_dict({"numbers": {}, "since": {}, "raised": []} | {name: value})
+
+
+START = {"rollout_entropy/start": 0.5, "lowest rollout_entropy/start": 0.5}
+HAS = {"dynamic_sampling/informative": 0.05, "hold_entropy/strength": 0.2} | START
+"""The log of a run with dynamic sampling and hold_entropy."""
+
+
+def advice(name, log):
+    rule = BY_NAME[name]
+    return rule.text.format(**rule.read(log) | rule.find_words(log))
+
+
+@pytest.mark.parametrize("name", sorted(SICK.keys() - {"weak_gate", "idle"}))  # without hold_entropy
+def test_no_alarm_advises_what_the_run_has_or_cannot_set(name):
+    text = advice(name, HEALTHY | HAS | SICK[name])
+    assert not [word for word in ("dynamic_sampling=", "hold_entropy=0", "stare_amplify") if word in text]
+    plain = HEALTHY | START | {"hold_entropy/strength": 0.2} | SICK[name]
+    assert ("dynamic_sampling=" in advice(name, plain)) == (name in ("dead_groups", "below_target"))

@@ -1,6 +1,7 @@
 """A run that is resumed goes on where it was."""
 
 import json
+from typing import ClassVar
 
 import pytest
 import torch
@@ -9,6 +10,21 @@ from support.runs import same_parameters, sums
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
+from steer_trl.shaping import Shaper
+
+
+class Annealed(Shaper):
+    """A custom method that weights every other token by the share of the run that is done."""
+
+    seen: ClassVar[list[float]] = []
+
+    def weights(self, batch, measure):
+        self.seen.append(self.progress)
+        odd = torch.arange(batch.logps.size(1)) % 2
+        return 1 + self.progress * odd.expand_as(batch.logps)
+
+
+ANNEALED = {"advantage_shaping": f"{__name__}:Annealed"}
 
 
 class TestCheckpoint:
@@ -31,6 +47,7 @@ class TestCheckpoint:
         | {"trainer_arguments": {"train_dataset": sums().select(range(5))}},
         "in order, resampled": {"shuffle_dataset": False, "dynamic_sampling": "resample"},
         "without padding": {"advantage_shaping": "steer", "skip_padding": True, "num_iterations": 2, "save_steps": 1},
+        "annealed, within a rollout": ANNEALED | {"num_iterations": 2, "save_steps": 1},
         "counts": {"advantage_shaping": "none", "lr_scheduler_type": "constant"},
     }
 
@@ -53,6 +70,13 @@ class TestCheckpoint:
             len(set(strengths)) * settings.get("num_iterations", 1) >= 4 or "hold_entropy" not in settings
         )  # there was a state to lose
         assert states[0].keys() >= {"settings", "generated"}
+
+    @pytest.mark.parametrize("iterations", [1, 2])
+    def test_a_method_knows_the_share_of_the_run(self, train, iterations):
+        """Also where nothing else needs a score of the rollout."""
+        Annealed.seen.clear()
+        train(SteerGRPOTrainer, **ANNEALED, max_steps=4, num_iterations=iterations)
+        assert sorted(set(Annealed.seen)) == [0.0, 0.25, 0.5, 0.75][::iterations]
 
     def test_a_resume_takes_a_new_target(self, train, make_trainer, tmp_path, caplog):
         whole, checkpoint = train(SteerGRPOTrainer, **self.SETTINGS), tmp_path / "run/checkpoint-2"

@@ -243,6 +243,7 @@ LINES = {
         "what an interrupted step leaves lies in these attributes": [
             *("self._step = ", "self._buffered_inputs = ", "self._metrics = ", "self._pending_metrics = "),
             *("self._pending_extra_logs = ", "self._entropy_window_stats = ", "self._current_train_step_time = "),
+            "self._last_loaded_step = -1",
         ],
         "the loss asks for the policy's log-probs and entropies at its temperature": [
             *("temperature=self.temperature,", 'outputs=("log_probs", "entropy"),')

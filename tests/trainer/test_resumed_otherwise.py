@@ -46,6 +46,7 @@ def resume(train, make_trainer, tmp_path, caplog):
         ({"epsilon": 0.1, "beta": 0.04, "num_iterations": 2}, ["epsilon", "beta from 0.0", "num_iterations from 1"]),
         ({"generation_kwargs": {"min_new_tokens": 2}}, ["generation_kwargs"]),
         ({"correct_threshold": 0.5}, ["correct_threshold"]),
+        ({"seed": 7}, ["seed from 42 to 7"]),
         ({"per_device_train_batch_size": 8}, ["per_device_train_batch_size from 4 to 8"]),
         ({"reward": has_one}, ["reward functions from ['count_reward'] to ['has_one']"]),
         ({"rows": sums().select(range(20))}, ["rows of train_dataset from 30 to 20", "prompts of"]),
@@ -61,6 +62,38 @@ def test_one_warning_names_what_changed(resume, changes, names):
     reports = resume(**changes)
     assert len(reports) == bool(names)
     assert all(name in reports[0] for name in names)
+
+
+OF_OPTIMIZER = {"learning_rate": 1e-3, "weight_decay": 0.1, "adam_beta1": 0.8, "adam_beta2": 0.9, "adam_epsilon": 1e-6}
+
+
+@pytest.mark.parametrize("names", [[], ["learning_rate"], [*OF_OPTIMIZER]], ids=len)
+def test_settings_that_the_optimizer_keeps_are_named(train, make_trainer, tmp_path, caplog, names):
+    constant = {"lr_scheduler_type": "constant", "learning_rate": 2e-4}
+    train(SteerGRPOTrainer, **SAVED | constant)
+    caplog.clear()
+    changed = {name: OF_OPTIMIZER[name] for name in names}
+    trainer = make_trainer(SteerGRPOTrainer, **constant | {"max_steps": 3} | changed)
+    trainer.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
+    (group, *_) = trainer.optimizer.param_groups
+    in_force = {"learning_rate": group["lr"], "weight_decay": group["weight_decay"], "adam_epsilon": group["eps"]}
+    in_force |= dict(zip(("adam_beta1", "adam_beta2"), group["betas"], strict=True))
+    reports = [record.args for record in caplog.records if record.msg.startswith("%s keeps")]
+    assert len(reports) == bool(names)
+    for name in names:
+        ((_, kept, ignored),) = reports
+        assert f"{name}={in_force[name]!r}" in kept.split(", ")
+        assert in_force[name] != changed[name] and f"{name}={changed[name]!r}" in ignored.split(", ")
+    assert not [record for record in caplog.records if "other settings" in record.msg]
+
+
+@pytest.mark.parametrize("settings", [{"sync_ref_model": True, "ref_model_sync_steps": 1}, {}], ids=["synced", ""])
+def test_a_reference_model_that_is_not_saved_is_reported(train, make_trainer, tmp_path, caplog, settings):
+    train(SteerGRPOTrainer, **SAVED | settings, beta=0.1)
+    caplog.clear()
+    trainer = make_trainer(SteerGRPOTrainer, **settings, beta=0.1, max_steps=3)
+    trainer.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
+    assert len([record for record in caplog.records if "no reference model" in record.msg]) == bool(settings)
 
 
 def test_an_earlier_versions_checkpoint_names_only_what_it_has(train, make_trainer, tmp_path, caplog):

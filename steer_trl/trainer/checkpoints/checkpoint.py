@@ -22,7 +22,7 @@ from transformers.trainer_jit_checkpoint import JITCheckpointCallback
 from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.support.system import write_text_whole, write_whole
 from steer_trl.support.validation import read_from_state
-from steer_trl.trainer.checkpoints.made_with import describe, find_changed
+from steer_trl.trainer.checkpoints.made_with import OF_OPTIMIZER, describe, find_changed
 from steer_trl.trainer.checkpoints.saved import (
     ROLLOUT_FILE,
     STATE_FILE,
@@ -142,13 +142,26 @@ class Checkpoints(TrainerCallback):
 
     def _report_changes(self, folder: Path, before: dict[str, Any] | None) -> None:
         """Warn, once, of everything that was different when the checkpoint was saved."""
-        changed = []
-        if before is not None:
-            with name_file(folder / STATE_FILE, MADE_WITH):
-                changed = find_changed(before, describe(self._trainer))
-        if changed and self._trainer.is_world_process_zero():
+        if before is None:
+            return
+        now = describe(self._trainer)
+        with name_file(folder / STATE_FILE, MADE_WITH):
+            changed = find_changed(before, now)
+        kept = [name for name in changed if name in OF_OPTIMIZER] if has_optimizer(folder) else []
+        new = [f"{name} from {before[name]!r} to {now[name]!r}" for name in changed if name not in kept]
+        if not self._trainer.is_world_process_zero():
+            return
+        if new:
             text = "%s was saved by a run with other settings, and goes on with new ones: %s."
-            logger.warning(text, folder, "; ".join(changed))
+            logger.warning(text, folder, "; ".join(new))
+        if kept:
+            logger.warning(
+                "%s keeps %s, and %s of this run is ignored, as in TRL: an optimizer is restored with its settings. "
+                "To train with others, begin a new run with this folder as its model.",
+                folder,
+                ", ".join(f"{name}={before[name]!r}" for name in kept),
+                ", ".join(f"{name}={now[name]!r}" for name in kept),
+            )
 
     def _load(self, folder: Path) -> None:
         path = folder / STATE_FILE
@@ -178,6 +191,12 @@ class Checkpoints(TrainerCallback):
             if name not in state and part.state_dict():
                 logger.warning("%s has no state of %r: it starts from scratch, as in a first rollout.", path, name)
         args = self._trainer.args
+        if args.sync_ref_model and args.beta != 0:
+            logger.warning(
+                "%s has no reference model, since TRL saves none. With sync_ref_model=True, the reference is the "
+                "initial model again until its next synchronization.",
+                folder,
+            )
         is_relative = args.hold_entropy is not None and args.hold_entropy_unit == "initial"
         if is_relative and not {"start_entropy", "hold_entropy"} & state.keys():
             logger.warning(

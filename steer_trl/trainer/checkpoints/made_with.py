@@ -26,9 +26,11 @@ SETTINGS: tuple[str, ...] = (
     ),
     *("hold_entropy_decay_start", "shaping_scope", "shaping_options", "correct_threshold"),
     *("dynamic_sampling", "dynamic_sampling_factor", "dynamic_sampling_max_attempts", "dynamic_sampling_surplus"),
-    *("per_device_train_batch_size", "gradient_accumulation_steps"),
+    *("per_device_train_batch_size", "gradient_accumulation_steps", "seed", "data_seed"),
 )
 """The settings of this package and of Transformers that are compared, besides those of the methods in use."""
+OF_OPTIMIZER: tuple[str, ...] = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon")
+"""The settings that an optimizer saves with its state, so that a resumed run keeps those of its checkpoint."""
 NOT_TRAINED_ON: tuple[str, ...] = (
     "vllm_",
     "log_",
@@ -49,7 +51,7 @@ def describe(trainer: GRPOTrainer) -> dict[str, Any]:
     """Return what decides the training of a run, as plain values: settings, rewards, data and processes."""
     args = trainer.args
     of_methods = [setting for name in args.shaping_names for setting in find_shaper(name).settings()]
-    settings = {name: getattr(args, name) for name in (*SETTINGS, *of_methods, *settings_of_trl())}
+    settings = {name: getattr(args, name) for name in (*SETTINGS, *OF_OPTIMIZER, *of_methods, *settings_of_trl())}
     settings["advantage_shaping"] = list(args.shaping_names)
     # A checkpoint may be pushed to the Hub, so a text that may hold a secret is only recognised, not written.
     public = select_public(settings)
@@ -74,12 +76,11 @@ def settings_of_trl() -> list[str]:
 
 
 def find_changed(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return a text for each value that differs.
+    """Return the names of the values that differ.
 
     A value that only one of the two has belongs to another method or version, and is not compared.
     """
-    names = [name for name in now if name in before and before[name] != now[name]]
-    return [f"{name} from {before[name]!r} to {now[name]!r}" for name in names]
+    return [name for name in now if name in before and before[name] != now[name]]
 
 
 def _digest_prompts(data: Dataset) -> str | None:

@@ -53,8 +53,8 @@ def starting_point(choice: str | bool | None, output_dir: str) -> str | None:
     if files:
         logger.warning(
             "output_dir=%r holds a run (%s), and this one begins at step 0: it writes over checkpoints of the same "
-            "steps and leaves the others, which a later resume would take for its own. To continue that run, call "
-            "train(resume_from_checkpoint=True); otherwise give another output_dir.",
+            "steps, save_total_limit may remove others, and a later resume would take the rest for its own. To "
+            "continue that run, call train(resume_from_checkpoint=True); otherwise give another output_dir.",
             *(output_dir, file_names),
         )
     return checkpoint
@@ -68,9 +68,9 @@ def _warn_of_later(checkpoint: Path, output_dir: Path) -> None:
     later = [path.name for path in existing[:place] if is_complete(path)]
     if later and PartialState().is_main_process:
         logger.warning(
-            "This run goes back to %s, and %s holds later checkpoints of the run before it (%s). Each is kept until "
-            "this run reaches its step. If this run is interrupted, resume_from_checkpoint=True or 'auto' would "
-            "continue the last of them: move or remove them.",
+            "This run goes back to %s, and %s holds later checkpoints of the run before it (%s). This run writes over "
+            "them when it reaches their steps, and save_total_limit may remove them. If this run is interrupted, "
+            "resume_from_checkpoint=True or 'auto' would continue the last of them: move or remove them.",
             *(checkpoint.name, output_dir, ", ".join(later[:3])),
         )
 
