@@ -142,7 +142,7 @@ class MathArguments:
     def _read_unchanged(self, name: str, rows: Dataset) -> Dataset:
         """Return the rows of a data set with all columns. Only the column of the prompts is changed.
 
-        That column is renamed to `prompt`. If an instruction is set, each prompt is inserted into it. If the setting
+        That column is renamed to `prompt`. If an instruction is set, it is put around each problem. If the setting
         `limit` is set, only that many rows are returned.
         """
         column = self.prompt_column or "prompt"
@@ -154,11 +154,27 @@ class MathArguments:
             )
         rows = rows if self.limit is None else rows.select(range(min(self.limit, len(rows))))
         rows = rows if column == "prompt" else rows.rename_column(column, "prompt")
+        check_prompts(f"data set {name!r}", rows)
         if self.instruction is None:
-            check_prompts(f"data set {name!r}", rows)
             return rows
-        return rows.map(_write_prompt, fn_kwargs={"instruction": self.instruction}, desc="Writing prompts")
+        known = {"instruction": self.instruction, "name": name}
+        return rows.map(_write_prompt, with_indices=True, fn_kwargs=known, desc="Writing prompts")
 
 
-def _write_prompt(row: dict[str, Any], instruction: str) -> dict[str, Any]:
-    return {"prompt": [{"role": "user", "content": add_instruction(str(row["prompt"]), instruction)}]}
+def _write_prompt(row: dict[str, Any], number: int, instruction: str, name: str) -> dict[str, Any]:
+    """Return the messages of a prompt with the instruction around its problem.
+
+    The problem is the prompt itself if that is a text, and otherwise the last message of the user. `number` is the
+    row's number in the data set `name`.
+    """
+    prompt = row["prompt"]
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(part) for part in prompt]
+    of_the_user = [message for message in messages if message["role"] == "user"]
+    if not of_the_user or not isinstance(of_the_user[-1]["content"], str):
+        fault = "its last message of the user is no text" if of_the_user else "no message is the user's"
+        raise InvalidValueError(
+            f"instruction cannot be inserted into data set {name!r}, row {number}, because {fault}, got "
+            f"{str(prompt)[:100]}. Correct the row, or leave --instruction out and write it into the data set."
+        )
+    of_the_user[-1]["content"] = add_instruction(of_the_user[-1]["content"], instruction)
+    return {"prompt": messages}

@@ -31,39 +31,37 @@ WORDINGS_BEFORE = re.compile(
     re.DOTALL,
 )
 WORDING_AFTER = 'Remember to put your answer on its own line after "Answer:".'
-# A closing sentence asks for the answer in \\boxed{}, or after GSM8K's ####. Each part is searched for behind the one
-# before, because one pattern for all of them would need quadratic time.
-SENTENCE = re.compile(r"[^.?!]+")
-VERB = re.compile(r"(?:Let's think|Think|Reason|Please|Remember|You must|Put|Output|Return|Write|Give|Present)\b")
-ANSWER = re.compile(r"\b(?:answer|response)\b")
-MARK = re.compile(r"\\boxed\{[^{}]*\}|####")
-START_OF_MARK = re.compile(r"\\boxed\{|####")
+# A sentence is an instruction if it asks for the answer in \boxed{}, or after GSM8K's ####, and all of its words are
+# among these. Any other word, as in "rounded to two decimals" or "as a fraction", may change the answer.
+WORDS = (
+    "a after again also always an and answer answers as at be before below box boxed boxes brackets braces by "
+    "clearly command enclose enclosed end environment explain extracted final finally following for form format "
+    "formatted from give given in inside into is it its itself let's line make must notation of on only output own "
+    "place please present problem process provide put question reason reasoning remember respond response return "
+    "separate should show solution solve step steps sure tag tags that the then thinking think this to use using we "
+    "will with within work wrap wrapped write you your Answer Final LaTeX LaTex Latex Your"
+)
+WORD = rf"\b(?:{'|'.join(WORDS.split())})\b"
+PLACEHOLDER = r"(?i:(?:your|the|final|answer|response|result|solution|here)(?![a-z])|[\s.\u2026_\[\]<>])*+"
+MARK = rf"\${{0,2}}\\{{1,2}}boxed\{{{PLACEHOLDER}\}}\${{0,2}}|####"
+# Only a verb that begins a sentence has a capital letter, so that the search takes linear time.
+VERB = "Let's think|Think|Reason|Please|Remember|You must|Put|Output|Return|Write|Give|Present"
+REQUEST = re.compile(
+    rf"\b(?:{VERB})\b(?:{WORD}|{MARK}|[ \t,:;'\"`()*\u201c\u201d-])*+(?:[.!]++[\"'\u201d)]*+|(?=\n)|\Z)[ \t]*+"
+)
+ANSWER = re.compile(r"(?i)\b(?:answer|response)")
 
 
 def strip_instruction(prompt: str) -> str:
     """Return a prompt without its instruction. A prompt without a known instruction is returned unchanged."""
     before = WORDINGS_BEFORE.match(prompt)
-    text = prompt[before.end() if before else 0 :].strip()
-    start_of_line = text.rfind("\n") + 1
-    start = _find_request(text[start_of_line:])
-    if start is None:
-        return text.removesuffix(WORDING_AFTER).strip()
-    return text[: start_of_line + start].strip()
+    text = prompt[before.end() if before else 0 :].strip().removesuffix(WORDING_AFTER)
+    return REQUEST.sub(lambda sentence: "" if _asks_for_mark(sentence[0]) else sentence[0], text).strip()
 
 
-def _find_request(line: str) -> int | None:
-    """Return where the sentence begins that asks for the answer at the end of a line, or `None`."""
-    last_question = max(line.rfind("?"), line.rfind("!"))
-    for sentence in SENTENCE.finditer(line):
-        verb = VERB.search(line, *sentence.span())
-        answer = ANSWER.search(line, verb.end(), sentence.end()) if verb else None
-        if verb is None or answer is None:
-            continue
-        for start in START_OF_MARK.finditer(line, answer.end(), sentence.end()):
-            mark = MARK.match(line, start.start())
-            if mark and mark.end() > last_question:
-                return verb.start()
-    return None
+def _asks_for_mark(sentence: str) -> bool:
+    """Return whether a sentence asks for the answer in a box or after ####."""
+    return ("boxed{" in sentence or "####" in sentence) and ANSWER.search(sentence) is not None
 
 
 def add_instruction(problem: str, instruction: str) -> str:

@@ -23,6 +23,7 @@ from transformers.utils import CONFIG_NAME
 from steer_trl.data.lengths import check_tokenizer
 from steer_trl.evaluation.sampling import Completion, Prompt, Sampling
 from steer_trl.generation.faster import generate_faster
+from steer_trl.rewards.answers import begins_mark
 from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.support.randomness import keep_random_state
 
@@ -134,7 +135,16 @@ class VLLMGenerator:
             use_tqdm=False,
         )
         completions = [output.outputs[0] for output in outputs]
-        return [Completion(drawn.text, len(drawn.token_ids), drawn.finish_reason == "length") for drawn in completions]
+        marks = find_marks(self.tokenizer)
+        return [
+            Completion(
+                # vLLM's text lacks marks that are special tokens.
+                drawn.text if marks.isdisjoint(drawn.token_ids) else decode(drawn.token_ids, self.tokenizer),
+                len(drawn.token_ids),
+                drawn.finish_reason == "length",
+            )
+            for drawn in completions
+        ]
 
 
 def has_vllm() -> bool:
@@ -182,7 +192,35 @@ def cut_at_eos(ids: list[int], eos_token_ids: Sequence[int], tokenizer: PreTrain
     """Cut a completion after its first end-of-sequence token. If it has none, it counts as truncated."""
     end = next((i + 1 for i, token in enumerate(ids) if token in eos_token_ids), None)
     ids = ids[:end]
-    return Completion(tokenizer.batch_decode([ids], skip_special_tokens=True)[0], len(ids), end is None)
+    return Completion(decode(ids, tokenizer), len(ids), end is None)
+
+
+def decode(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
+    """Return the text of a completion without special tokens, except for the marks of a thought.
+
+    The reward needs these marks, such as gpt-oss's `<|channel|>`, to tell a thought from the answer.
+    """
+    marks = find_marks(tokenizer)
+    if marks.isdisjoint(ids):
+        return tokenizer.batch_decode([list(ids)], skip_special_tokens=True)[0]
+    dropped = _special_tokens(tokenizer).keys() - marks
+    return tokenizer.batch_decode([[token for token in ids if token not in dropped]])[0]
+
+
+def find_marks(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """Return the ids of the special tokens that are marks of a thought."""
+    return {token for token, text in _special_tokens(tokenizer).items() if begins_mark(text)}
+
+
+def _special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[int, str]:
+    """Return the ids and texts of all tokens that decoding drops as special ones."""
+    named = dict(zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True))
+    try:
+        added = tokenizer.added_tokens_decoder
+    except NotImplementedError:
+        # A tokenizer of mistral-common names all of its special tokens.
+        return named
+    return named | {token: str(text) for token, text in added.items() if text.special}
 
 
 def read_eos_token_ids(name: str, revision: str | None = None) -> list[int]:

@@ -97,6 +97,12 @@ def after_thought(text: str) -> str:
     return text[last_mark.end() :] if last_mark["closing"] or last_mark["answer"] else ""
 
 
+def begins_mark(token: str) -> bool:
+    """Return whether a token is the mark of a thought, or the beginning of one, as `<|channel|>` is of gpt-oss's."""
+    # A channel's mark is this token and the name of the channel behind it.
+    return THOUGHT.match(f"{token}final") is not None
+
+
 def bare(answer: str) -> str:
     r"""Return an answer without its `\boxed{}` or, if it has no box, without its enclosing dollar signs."""
     answer = answer.strip()

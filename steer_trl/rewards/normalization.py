@@ -17,6 +17,9 @@ from steer_trl.rewards.answers import until_closed
 TABLE: dict[str, Any] = yaml.safe_load(files("steer_trl.rewards").joinpath("notation.yaml").read_text("utf-8"))
 NUMBER_WORDS = {*TABLE["numbers"], *TABLE["scales"], *TABLE["parts"]}
 SEPARATORS = {"and", "or"}
+# The number of arguments of each command whose arguments may lack braces.
+ARGUMENTS: dict[str, int] = TABLE["commands"]["arguments"]
+LETTERS = "|".join(TABLE["commands"]["letters"].split())
 # Characters. A longer answer is only compared as a string. The time to read one grows with the square of its length.
 LONGEST = 1_000
 
@@ -35,6 +38,11 @@ def rewrite(text: str, rules: list[tuple[re.Pattern[str], str]]) -> str:
 
 _layout = compiled(TABLE["layout"])
 _words = compiled(TABLE["words"])
+# Such a command, with the index of its root.
+_command = rf"\\(?P<name>{'|'.join(ARGUMENTS)})(?![A-Za-z])(?:[ ~]*\[[^\][]*\])?"
+# The argument of a raised or lowered sign only needs braces if it is a command, and only loses blanks before a group.
+_before_arguments = re.compile(rf"{_command}|[\^_](?=[ ~]++\{{|[ ~]*\\(?:{'|'.join(ARGUMENTS)})(?![A-Za-z]))")
+_argument = re.compile(rf"[ ~]*(?P<argument>(?P<brace>\{{)|{_command}|[A-Za-z\d]|\\(?:{LETTERS})(?![A-Za-z]))")
 _raised_or_lowered = re.compile("(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+)|[₀₁₂₃₄₅₆₇₈₉₊₋]+")
 _text = re.compile(r"\\(?:text|unit)\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
 _group = re.compile(r"(?<![A-Za-z\]}^_\\])\{([^{}]*)\}")
@@ -55,7 +63,7 @@ def normalize_layout(answer: str) -> str:
         # Some data sets double backslashes.
         text = re.sub(r"\\\\(?=[A-Za-z])", r"\\", text)
     text = rewrite(text, _layout)
-    text = _text.sub(lambda match: _mark_text(match[1]), text)
+    text = brace_arguments(_text.sub(lambda match: _mark_text(match[1]), text))
     if "matrix" not in text and "cases" not in text:
         text = re.sub(r"\\\\(\[[^\]]*\])?", ", ", text).replace("&", "")
     while (without := _group.sub(r"\1", text)) != text:
@@ -63,6 +71,44 @@ def normalize_layout(answer: str) -> str:
     text = rewrite(_bare_word.sub(lambda match: _mark_word(match[0]), text), _words)
     is_one_group = text.startswith("{") and until_closed(text, 1) == text[1:-1]
     return text[1:-1].strip(" ~") if is_one_group else text
+
+
+def brace_arguments(text: str) -> str:
+    r"""Put the arguments of fractions, binomial coefficients and roots in braces, and remove the blanks before them.
+
+    As in TeX, an argument is a group, a digit, a letter or a command, so `\frac\pi4` becomes `\frac{\pi}{4}`. Here a
+    command has its own arguments with it, so `\frac\sqrt32` becomes `\frac{\sqrt{3}}{2}`.
+    """
+    # From the right, because an argument may be a command whose own arguments lack braces.
+    for command in reversed(list(_before_arguments.finditer(text))):
+        found = _find_arguments(text, command.end(), ARGUMENTS.get(command["name"], 1))
+        if found is not None:
+            arguments, end = found
+            braced = [argument if argument[0] == "{" else f"{{{argument}}}" for argument in arguments]
+            text = text[: command.end()] + "".join(braced) + text[end:]
+    return text
+
+
+def _find_arguments(text: str, start: int, count: int) -> tuple[list[str], int] | None:
+    """Return the `count` arguments behind `start`, and where the last one ends; `None` if there are fewer."""
+    arguments: list[str] = []
+    end = start
+    for _ in range(count):
+        match = _argument.match(text, end)
+        if match is None:
+            return None
+        if match["brace"]:
+            inside = until_closed(text, match.end())
+            if inside is None:
+                return None
+            end = match.end() + len(inside) + 1
+        else:
+            own = _find_arguments(text, match.end(), ARGUMENTS.get(match["name"], 0))
+            if own is None:
+                return None
+            end = own[1]
+        arguments.append(text[match.start("argument") : end])
+    return arguments, end
 
 
 def _spell_signs(text: str) -> str:

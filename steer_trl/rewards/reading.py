@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
-from steer_trl.rewards.normalization import LONGEST, TABLE, normalize_layout
+from steer_trl.rewards.normalization import LETTERS, LONGEST, TABLE, normalize_layout
 from steer_trl.rewards.numerals import Number, read_number
 from steer_trl.rewards.units import convert, read_unit
 
@@ -94,9 +94,12 @@ NO_CONTENT = re.compile(
     r"[ ~]*(?:«(?:is|are|isn't|aren't|or|and|not|nor|but)»|[^\w\\(«]+$|«?[A-Z]»?$|[/?])"
     r"|.*(?:\(«?[A-Z]»?\)|«[A-Z]»[.):])"
 )
-AMOUNT = re.compile(r"(?:[\d»}].*|^-?[A-Za-z])(?<![-+*/^= ~])(?<!\\cdot)[ ~]*$")
+# A sum or product of letters, such as `r\pi` or `n!`. It is an amount only before a unit that LaTeX sets as text.
+LETTERS_ONLY = rf"(?:[A-Za-z()|!+/~ -]|\\cdot(?![A-Za-z])|\\(?:{LETTERS})(?![A-Za-z]))+"
+UNIT_IN_TEXT = re.compile(r"[ ~]*«[^«»]*+»(?:«[^«»]*+»|\\cdot(?![A-Za-z])|[^A-Za-z\\«»])*")
+AMOUNT = re.compile(rf"(?:[\d»}}].*|^{LETTERS_ONLY})(?<![-+*/^= ~(])(?<!\\cdot)[ ~]*$")
 UNIT = re.compile(
-    r"(?<=[\w}).!»])(?:[ ~]*(?=[«°'Å]|\\frac\{«|\\mu|\\Omega|\\unit)|[ ~]+(?=[A-Za-z]|\(«)|(?=[A-Za-z]))"
+    r"(?<=[\w}).!»|])(?:[ ~]*(?=[«°'Å]|\\frac\{«|\\mu|\\Omega|\\unit)|[ ~]+(?=[A-Za-z]|\(«)|(?=[A-Za-z]))"
 )
 PARTS = re.compile(r"(?:(?<=[A-Za-z»'°}])|(?<=\^\d))[ ~,]*(?:«and»)?[ ~]*(?=\d)")
 LEAST = r"-\infty"
@@ -186,9 +189,11 @@ def _read_measure(text: str) -> Reading | None:
         if not AMOUNT.search(amount) or (name := read_unit(unit)) is None:
             continue
         inner = _read(amount)
-        is_value = re.search(r"[\d}]", amount) or (len(amount) < 3 and "«" in unit)
+        is_value = re.search(r"[\d}]", amount) or UNIT_IN_TEXT.fullmatch(unit)
         is_amount = isinstance(inner, Number) or (is_value and "«" not in amount)
-        return Measure(inner, name) if is_amount and not isinstance(inner, (Word, Choice)) else None
+        # `ab\text{ cm}` is a product with its unit, but `xy\text{ plane}` is a name.
+        is_word = isinstance(inner, Choice) or (isinstance(inner, Word) and not name)
+        return Measure(inner, name) if is_amount and not is_word else None
     return None
 
 

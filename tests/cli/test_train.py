@@ -1,5 +1,6 @@
 """`steer-trl train`: its help, columns of a user's own, and recipes whose method the command line changes."""
 
+import json
 import re
 from dataclasses import fields
 
@@ -113,3 +114,40 @@ class TestData:
         data = args.load_dataset()
         assert data.column_names == ["frage", "antwort", "prompt"] and len(data) == 2
         assert data[0]["prompt"] == [{"role": "user", "content": "Say no"}]
+
+    TALK = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "1+1?"},
+        {"role": "assistant", "content": "3"},
+        {"role": "user", "content": "Really?"},
+    ]
+
+    def of_prompts(self, tmp_path, *prompts):
+        path = tmp_path / "talks.jsonl"
+        path.write_text("".join(json.dumps({"prompt": prompt, "level": 3}) + "\n" for prompt in prompts))
+        return MathArguments(dataset_name=[str(path)], reward_funcs=["a.b"])
+
+    def test_an_instruction_goes_into_the_last_message_of_the_user(self, tmp_path):
+        ended = [*self.TALK, {"role": "assistant", "content": "2"}]
+        args = self.of_prompts(tmp_path, self.TALK, ended)
+        assert args.load_dataset()["prompt"][:] == [self.TALK, ended]
+        args.instruction = "Say {problem}"
+        asked = {"role": "user", "content": "Say Really?"}
+        data = args.load_dataset()
+        assert data["prompt"][:] == [[*self.TALK[:3], asked], [*self.TALK[:3], asked, ended[-1]]]
+        assert data["level"][:] == [3, 3]
+
+    @pytest.mark.parametrize(
+        ("prompt", "value"),
+        [
+            ([{"role": "assistant", "content": "3"}], "'3'"),
+            ([{"role": "user", "content": [{"type": "text", "text": "1+1?"}]}], "1[+]1"),
+            (None, ""),
+            ([], ""),
+        ],
+    )
+    def test_a_prompt_without_a_text_of_the_user_takes_no_instruction(self, tmp_path, prompt, value):
+        args = self.of_prompts(tmp_path, self.TALK if isinstance(prompt, list) else "1+1?", prompt)
+        args.instruction = "Say {problem}"
+        with pytest.raises(ValueError, match=f"row 1.*{value}"):
+            args.load_dataset()

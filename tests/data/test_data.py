@@ -12,6 +12,7 @@ from transformers import AutoTokenizer
 from steer_trl.data import SOURCES, load_math_dataset
 from steer_trl.data.instructions import INSTRUCTIONS, add_instruction, strip_instruction
 from steer_trl.data.lengths import drop_long_prompts
+from steer_trl.data.raw_rows import read_rows
 from steer_trl.data.schemas import ANSWERS, QUESTIONS
 
 QUESTION = "What is 2+2?"
@@ -206,6 +207,58 @@ def test_long_numbers_of_a_file_keep_their_digits(tmp_path):
     path = tmp_path / "long.jsonl"
     path.write_text('{"problem": "a?", "answer": 98765432109876543210987}\n{"problem": "b?", "answer": 0.5}\n')
     assert load_math_dataset(str(path))["solution"][:] == [r"\boxed{98765432109876543210987}", r"\boxed{0.5}"]
+
+
+LONG = 10**20
+ROWS = 10
+SPLITS = ["train", "all", "train[:80%]", "train[80%:]", "train[-2:]", "train[:20%]+train[7:]", "train[:2]+train[:2]"]
+EMPTY_SPLITS = ["train[:0]", "train[90:]", "train[4:2]"]
+UNKNOWN_SPLITS = ["test", "train[:2]+test", "train[", "train[:10%](pct1_dropremainder)"]
+LAYOUTS = {
+    "lines": "\n".join,
+    "lines of Windows": "\r\n".join,
+    "array": lambda rows: f"[{', '.join(rows)}]",
+    "indented": lambda rows: "\n".join(row.replace("{", "{\n  ") for row in rows),
+}
+
+
+@pytest.fixture(scope="module")
+def short_numbers(tmp_path_factory):
+    path = tmp_path_factory.mktemp("short") / "short.parquet"
+    Dataset.from_dict({"number": range(ROWS)}).to_parquet(path)
+    return str(path)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_a_split_of_long_numbers_is_that_of_other_files(tmp_path, short_numbers, layout):
+    path = tmp_path / "long.jsonl"
+    path.write_text(layout([json.dumps({"number": LONG + number}) for number in range(ROWS)]))
+    for split in SPLITS:
+        numbers = [int(text) - LONG for text in read_rows(str(path), split, keeps_digits=True)["number"]]
+        assert numbers == read_rows(short_numbers, split)["number"][:]
+    for split in EMPTY_SPLITS + UNKNOWN_SPLITS:
+        for file in (str(path), short_numbers):
+            with pytest.raises(ValueError, match="has no rows" if split in EMPTY_SPLITS else "cannot be loaded"):
+                read_rows(file, split, keeps_digits=True)
+
+
+def test_training_and_test_rows_of_a_file_share_no_problem(tmp_path):
+    path = tmp_path / "long.jsonl"
+    path.write_text("".join(json.dumps({"problem": f"{i}?", "answer": LONG + i}) + "\n" for i in range(ROWS)))
+    train, test = (load_math_dataset(str(path), split) for split in ("train[:80%]", "train[80%:]"))
+    assert [len(part) for part in (train, test)] == [8, 2]
+    assert not set(train["solution"]) & set(test["solution"])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_a_file_with_long_numbers_has_all_its_texts_and_columns(tmp_path, layout):
+    path = tmp_path / "long.jsonl"
+    # These characters end a line for Python, but not in JSON.
+    texts = [f"before{sign}behind" for sign in "\u2028\u2029\x85"]
+    rows = [{"problem": texts[0]}, {"problem": texts[1], "answer": LONG}, {"problem": texts[2], "id": "a"}]
+    path.write_text(layout([json.dumps(row, ensure_ascii=False) for row in rows]), "utf-8")
+    read = read_rows(str(path), keeps_digits=True)
+    assert read.to_dict() == {"problem": texts, "answer": [None, str(LONG), None], "id": [None, None, "a"]}
 
 
 def test_problems_that_only_look_alike_stay(save):

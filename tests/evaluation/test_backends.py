@@ -11,7 +11,8 @@ from transformers import GenerationMixin
 
 from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.evaluation import Sampling
-from steer_trl.evaluation.backends import TransformersGenerator, prompt_token_ids, read_eos_token_ids
+from steer_trl.evaluation.backends import TransformersGenerator, cut_at_eos, prompt_token_ids, read_eos_token_ids
+from steer_trl.rewards import MathReward
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +85,56 @@ def test_saved_eos_token_ids(tiny_folder, tmp_path):
     assert read_eos_token_ids(str(model)) == [1, 5]
     (model / "generation_config.json").unlink()
     assert read_eos_token_ids(str(model)) == [1]
+
+
+SPECIAL = ["<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "[THINK]", "[/THINK]"]
+THOUGHTS = [
+    # What the model writes, and the answer.
+    (r"<|channel|>analysis<|message|>Is it \boxed{5}", None),
+    (r"<|channel|>analysis<|message|>Is it \boxed{5}<|end|>", None),
+    (
+        r"<|channel|>analysis<|message|>Is it \boxed{5}<|end|><|start|>assistant<|channel|>final<|message|>"
+        r"It is \boxed{6}<|return|>",
+        "6",
+    ),
+    (
+        r"<|channel|>analysis<|message|>Is it \boxed{5}<|end|><|start|>assistant<|channel|>final<|message|>"
+        r"I do not know<|return|>",
+        None,
+    ),
+    (r"[THINK]Is it \boxed{5}", None),
+    (r"[THINK]Is it \boxed{5}[/THINK]It is \boxed{6}", "6"),
+    (r"<think>Is it \boxed{5}</think>It is \boxed{6}<|return|>", "6"),
+    (r"It is \boxed{6}<|return|>", "6"),
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    tokenizer = tiny_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": SPECIAL})
+    # As Qwen3 has them.
+    tokenizer.add_tokens(["<think>", "</think>"])
+    return tokenizer
+
+
+class TestMarksOfThoughtsThatAreSpecialTokens:
+    def read(self, tokenizer, text):
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        return cut_at_eos(ids, [tokenizer.convert_tokens_to_ids("<|return|>")], tokenizer).text
+
+    @pytest.mark.parametrize(("written", "answer"), THOUGHTS)
+    def test_a_thought_is_judged_as_a_thought(self, tokenizer, written, answer):
+        (verdict,) = MathReward().judge([self.read(tokenizer, written)], ["5"])
+        assert (verdict.answer, verdict.correct) == (answer, False)
+
+    @pytest.mark.parametrize(("written", "answer"), THOUGHTS)
+    def test_no_other_special_token_is_in_the_text(self, tokenizer, written, answer):
+        text = self.read(tokenizer, written)
+        marks = {"<|channel|>", "[THINK]", "[/THINK]"}
+        assert not [token for token in SPECIAL if token in text and token not in marks]
+        without_marks = text
+        for mark in marks:
+            without_marks = without_marks.replace(mark, "")
+        ids = tokenizer(written, add_special_tokens=False)["input_ids"]
+        assert without_marks == tokenizer.decode(ids, skip_special_tokens=True)

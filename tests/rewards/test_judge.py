@@ -1,5 +1,6 @@
 r"""Answers are read as what they are: pairs written by hand, numbers in random notations, what must not be deleted."""
 
+import re
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -276,6 +277,141 @@ def test_unions_are_equal_if_their_members_are(one, other):
 )
 def test_a_reviewers_answers(answer, gold, is_correct):
     assert judge(answer, gold).correct is is_correct
+
+
+SYMBOLS = ["1", "2", "7", "x", "n", r"\pi", r"\alpha"]
+GROUPS = ["12", "x+1", "3n", r"2\pi", r"\sqrt{3}", r"\frac{1}{2}"]
+ARGUMENTS = st.sampled_from([*SYMBOLS, *GROUPS])
+COMMANDS = {r"\frac": 2, r"\dfrac": 2, r"\binom": 2, r"\sqrt": 1, r"\sqrt[3]": 1}
+
+
+def short(command, arguments, gaps):
+    """Write a command in TeX without needless braces, and with a blank where TeX needs or drops one."""
+    text = command
+    for argument, gap in zip(arguments, gaps, strict=False):
+        is_bare = argument in SYMBOLS or argument[0] == "\\"
+        needs_gap = re.search(r"\\[A-Za-z]+$", text) and argument[0].isalpha() and is_bare
+        text += (" " if gap or needs_gap else "") + (argument if is_bare else f"{{{argument}}}")
+    return text
+
+
+def braced(command, arguments):
+    return command + "".join(f"{{{argument}}}" for argument in arguments)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from([*COMMANDS]),
+    st.lists(ARGUMENTS, min_size=2, max_size=2),
+    st.lists(ARGUMENTS, min_size=2, max_size=2),
+    st.lists(st.booleans(), min_size=2, max_size=2),
+    st.sampled_from(["", "r", "+1", r"\pi", "5"]),
+)
+def test_an_argument_of_tex_needs_no_braces(command, arguments, others, gaps, rest):
+    count = COMMANDS[command]
+    arguments, others = arguments[:count], others[:count]
+    # A letter would belong to the name of a command before it.
+    rest = f"{{{rest}}}" if rest == "r" else rest
+    answer = short(command, arguments, gaps) + rest
+    assert judge(answer, rf"{braced(command, arguments)}{rest}").correct
+    verdict = judge(answer, rf"{braced(command, others)}{rest}").correct
+    assert verdict is judge(braced(command, arguments) + rest, braced(command, others) + rest).correct
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "is_correct"),
+    [
+        # Arguments without braces.
+        (r"\frac\pi4", r"\frac{\pi}{4}", True),
+        (r"\frac\pi4", r"\frac{\pi}{14}", False),
+        (r"\frac\pi12", r"\frac{\pi}{12}", False),
+        (r"\frac\pi{12}", r"\frac{\pi}{12}", True),
+        (r"\dfrac\pi2", r"\frac{\pi}{2}", True),
+        (r"\frac1\pi", r"\frac{1}{\pi}", True),
+        (r"\frac1\pi", r"\pi", False),
+        (r"\frac{2}\pi", r"\frac{2}{\pi}", True),
+        (r"\frac\sqrt32", r"\frac{\sqrt{3}}{2}", True),
+        (r"\frac\sqrt32", r"\sqrt{\frac{3}{2}}", False),
+        (r"\frac1{\sqrt2}", r"\frac{\sqrt2}{2}", True),
+        (r"\sqrt\pi", r"\sqrt{\pi}", True),
+        (r"\sqrt\pi r", r"\sqrt{\pi r}", False),
+        (r"\frac123", r"\frac{1}{23}", False),
+        (r"\frac123", r"\frac{3}{2}", True),
+        (r"2^\frac12", r"\sqrt{2}", True),
+        (r"\sin\frac\pi6", r"\frac12", True),
+        (r"\left(\frac\pi4,\frac\pi2\right)", r"(\frac{\pi}{4},\frac{\pi}{2})", True),
+        # A group after a digit or a blank keeps its braces.
+        (r"\frac1{x+1}", r"\frac{1}{x+1}", True),
+        (r"\frac1{x+1}", r"\frac{1}{x}+1", False),
+        (r"\sqrt {x+1}", r"\sqrt{x+1}", True),
+        (r"\sqrt {x+1}", r"\sqrt{x}+1", False),
+        (r"\frac {x+1} {2}", r"\frac{x+1}{2}", True),
+        (r"\binom {n+1}2", r"\frac{n(n+1)}{2}", True),
+        (r"2^ {10}", "1024", True),
+        # Letters with a unit.
+        (r"\pi\text{ cm}^2", r"\pi", True),
+        (r"\pi\text{ cm}^2", r"2\pi", False),
+        (r"\pi\text{ cm}^2", r"\pi\text{ cm}", False),
+        (r"\pi\text{ cm}", r"10\pi\text{ mm}", True),
+        (r"\pi", r"\pi\text{ square units}", True),
+        (r"\pi\ \mathrm{rad}", r"\pi", True),
+        (r"-\pi\text{ cm}", r"-\pi", True),
+        (r"-\pi\text{ cm}", r"\pi", False),
+        (r"r\pi\text{ cm}", r"r\pi", True),
+        (r"r\pi\text{ cm}", r"\pi", False),
+        (r"ab\text{ cm}^2", "ab", True),
+        (r"xy\text{ plane}", "xy", False),
+        (r"n!\text{ ways}", "n!", True),
+        (r"n!\text{ ways}", "n", False),
+        (r"(a+b)\text{ cm}", "a+b", True),
+        (r"|x|\text{ m}", "|x|", True),
+        (r"\pi\text{ or }2", r"\pi", False),
+        (r"\pi\text{ squared}", r"\pi", False),
+        (r"\pi\text{ times }2", r"\pi", False),
+        (r"\alpha\text{ and }\beta", r"\alpha", False),
+        (r"\alpha\text{ cross }\beta", r"\alpha", False),
+        (r"(A+B)\text{ transposed}", "A+B", False),
+        (r"x'", "x", False),
+        (r"5\text{ pi}", "5", False),
+        # Counts.
+        (r"5\text{ times}", "5", True),
+        (r"5\text{ times}", "6", False),
+        (r"5\text{ times }3", "5", False),
+        (r"5\text{ times }n", "5", False),
+        (r"5\text{ times two}", "5", False),
+        (r"5\text{ more}", "5", True),
+        (r"5\text{ more apples}", "5", True),
+        (r"5\text{ more}", r"5\text{ times}", False),
+        (r"5\text{ more than }3", "5", False),
+        (r"5\text{ more than three}", "5", False),
+        (r"5\text{ or more}", "5", False),
+        (r"5\text{ more or less}", "5", False),
+        (r"3\text{ real solutions}", "3", True),
+        (r"3\text{ real solutions}", "2", False),
+        (r"3\text{ distinct real roots}", r"3\text{ roots}", True),
+        (r"2\text{ real roots}", r"2\text{ complex roots}", False),
+        (r"2\text{ real roots, }3\text{ complex roots}", r"3\text{ real roots, }2\text{ complex roots}", False),
+        (r"12\text{ ordered pairs}", "12", True),
+        (r"5\text{ even numbers}", r"5\text{ odd numbers}", False),
+        *((rf"5\text{{ {word}}}", "5", False) for word in ("real", "negative", "root", "square root", "fewer")),
+        # A K that may be a thousand.
+        *((text, "5", False) for text in (r"5\text{K}", r"\$5\text{K}", r"\$5\text{ K}", r"\$5\,\mathrm{K}")),
+        *((text, "5", False) for text in (r"5\text{K dollars}", r"\text{5K people}", r"5\text{ K people}")),
+        *((text, "5", False) for text in (r"\$5\text{m}", r"\$5\text{T}", r"\$5\text{MM}", r"\text{€}5\text{K}")),
+        ("5", r"\$5\text{K}", False),
+        (r"\$5\text{K}", r"\$5\text{K}", True),
+        (r"300\text{ K}", "300", True),
+        (r"300\,\mathrm{K}", r"300\text{ K}", True),
+        (r"12\text{ cents per kilowatt hour}", r"12\text{ cents per kilowatt hour}", True),
+    ],
+)
+def test_notations_of_completions(answer, gold, is_correct):
+    assert judge(answer, gold).correct is is_correct
+
+
+@pytest.mark.parametrize("gold", [r"3\text{ real solutions}", r"n!\text{ ways}", r"\pi\text{ cm}^2", r"\frac\pi4"])
+def test_such_a_gold_answer_can_be_scored(gold):
+    assert find_fault(gold) is None
 
 
 def test_the_vote_of_a_large_number_is_its_value():
