@@ -19,14 +19,14 @@ from pandas import DataFrame
 from steer_trl.cli.errors import OneLineParser, say
 from steer_trl.cli.frontier import compare_frontiers
 from steer_trl.evaluation.comparison import Difference, explain_interval
-from steer_trl.evaluation.folders import compare_samplings, read_evaluations
-from steer_trl.evaluation.records import COMPLETIONS
+from steer_trl.evaluation.folders import compare_samplings, find_samplings, read_evaluations
 from steer_trl.monitoring import run_files
+from steer_trl.report.evaluation_folders import find_saved_evaluations, find_step_evaluations, find_step_folders
+from steer_trl.report.read import NoRun, read_run
 from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.support.system import write_text_whole
 from steer_trl.support.validation import refuse
 
-IN_TRAINING = "benchmarks"
 MEASURES = {
     "pass": "pass@k: probability that one of k tries is correct",
     "avg": "avg@k: share of k tries that is correct, the probability of one try",
@@ -117,29 +117,40 @@ def _is_comparison(path: Path) -> bool:
 def find_evaluation(folder: str) -> str:
     """Return `folder` if it is an evaluation; if it is a run, return the evaluation inside it.
 
-    If the run was never evaluated with `steer-trl eval`, this is the last evaluation made during training. Raises
-    `ValueError` if the run holds several evaluations made with `steer-trl eval`.
+    If the run was never evaluated with `steer-trl eval`, this is the last evaluation during training that the run's
+    log has, as on the report page. Raises `ValueError` if the run holds several evaluations made with `steer-trl
+    eval`, or only evaluations during training that its log does not have.
     """
     place = Path(folder)
-    if not place.is_dir() or _is_evaluation(place):
+    if not place.is_dir() or find_samplings(place):
         return folder
-    inside = [path for path in sorted(place.iterdir()) if path.name != IN_TRAINING and _is_evaluation(path)]
+    inside = find_saved_evaluations(place) or _find_last_step(place)
     if len(inside) > 1:
         names = ", ".join(repr(str(path)) for path in inside)
         raise InvalidValueError(f"{folder!r} holds several evaluations: {names}. Give one of them.")
-    if not inside:
-        steps = [path for path in (place / IN_TRAINING).glob("step-*") if _is_evaluation(path)]
-        inside = sorted(steps, key=lambda path: path.name.removeprefix("step-").zfill(12))[-1:]
     if not inside:
         return folder
     say(f"steer-trl compare: note: {folder} stands for {inside[0]}")
     return str(inside[0])
 
 
-def _is_evaluation(folder: Path) -> bool:
-    """Return whether a folder, or a folder directly inside it, holds a file of completions."""
-    places = [folder, *folder.iterdir()] if folder.is_dir() else []
-    return any((place / COMPLETIONS).is_file() for place in places)
+def _find_last_step(run: Path) -> list[Path]:
+    """Return the folder of the last evaluation during training, or an empty list if the run was never evaluated."""
+    folders = [path for _, path in sorted(find_step_folders(run))]
+    if not folders:
+        return []
+    try:
+        found = find_step_evaluations(read_run(run, run.name))
+    except NoRun:
+        # Without a log, nothing tells which of the evaluations are of this run.
+        found = []
+    if not found:
+        names = ", ".join(repr(str(path)) for path in folders)
+        raise InvalidValueError(
+            f"{str(run)!r} holds evaluations during training, {names}, but its log has none of them: they are of an "
+            "earlier run, or unfinished. Give the folder of one of them, or evaluate the model with steer-trl eval."
+        )
+    return [found[-1].folder]
 
 
 def to_text(name: str, results: dict[str, dict[str, Difference]], paired: bool) -> str:

@@ -11,10 +11,10 @@ from steer_trl.cli.rewards import MATH, load_rewards
 from steer_trl.data.instructions import PAPERS_WORDING
 from steer_trl.data.loader import argument_complaints
 from steer_trl.evaluation.backends import has_vllm
-from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, find_names, find_sources
 from steer_trl.evaluation.best_temperature import find_folder_complaints
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.evaluation.sampling import Sampling, load_samplings
+from steer_trl.evaluation.specifications import PAPER_SAMPLES, parse_well_formed, wording_complaints
 from steer_trl.options.base import list_option, option
 from steer_trl.rewards import MathReward
 from steer_trl.support.validation import check_choice, check_interval, did_you_mean, refuse
@@ -98,6 +98,8 @@ class EvalArguments:
                 f"answer_format must be 'either' with instruction='papers', which asks in two ways, got "
                 f"{self.answer_format!r}. Add --answer_format either."
             )
+        if self.judge == MATH:
+            complaints += wording_complaints(self.benchmarks, self.instruction)
         if self.backend == "transformers":
             complaints += check_ignored(self, OF_VLLM, "backend='transformers'")
         if self.samplings:
@@ -115,7 +117,7 @@ class EvalArguments:
             complaints.append(
                 "save_temperature needs a sweep of two or more temperatures. Add --temperatures .25 .5 .75 1 1.25."
             )
-        names = find_names(self.benchmarks)
+        names = [one.name for one in parse_well_formed(self.benchmarks)]
         if self.save_temperature not in names:
             complaints.append(
                 f"save_temperature must be the name of one of the benchmarks, {', '.join(map(repr, names))}, got "
@@ -128,10 +130,10 @@ class EvalArguments:
         folders = [Path(self.output_dir, name).resolve() for name in self.samplings_by_name]
         written = [folder / name for folder in folders for name in (SETTINGS, COMPLETIONS, SUMMARY)]
         return [
-            f"output_dir={self.output_dir!r} must not hold the benchmark {source!r} under this name, because the "
+            f"output_dir={self.output_dir!r} must not hold the benchmark {one.source!r} under this name, because the "
             "evaluation would overwrite it. Give another output_dir."
-            for source in find_sources(self.benchmarks)
-            if Path(source).expanduser().resolve() in written
+            for one in parse_well_formed(self.benchmarks)
+            if Path(one.source).expanduser().resolve() in written
         ]
 
     def _read_template(self) -> list[str]:

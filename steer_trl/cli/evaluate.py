@@ -20,11 +20,12 @@ from steer_trl.cli.parser import RecipeParser, print_help
 from steer_trl.cli.rewards import MATH
 from steer_trl.data.sources import BENCHMARKS
 from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator
-from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, limit_greedy_samples, load_benchmarks
+from steer_trl.evaluation.benchmarks import limit_greedy_samples, load_benchmarks
 from steer_trl.evaluation.best_temperature import find_best_temperatures, write_card, write_generation_config
 from steer_trl.evaluation.folders import Evaluation
 from steer_trl.evaluation.loop import evaluate
 from steer_trl.evaluation.records import Records
+from steer_trl.evaluation.specifications import PAPER_SAMPLES
 from steer_trl.evaluation.summary import summarize, table
 from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.support.system import leave_group

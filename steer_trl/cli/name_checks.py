@@ -4,7 +4,6 @@ A wrong name is therefore reported after about a second. The names of methods ar
 """
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from steer_trl.cli.recipe_files import RECIPES, find_engine_file, list_files, load_recipe
 from steer_trl.cli.setting_names import misspelt_complaints
 from steer_trl.data.sources import BENCHMARKS, SOURCES, file_complaints
+from steer_trl.evaluation.specifications import parse_specification, syntax_complaints
 from steer_trl.monitoring.run_files import LOGS, find_checkpoints, find_run_files, loads
 from steer_trl.report.hub_errors import is_from_hub
 from steer_trl.support.validation import did_you_mean, refuse
@@ -120,8 +120,11 @@ def missing_complaints(command: str, line: CommandLine) -> list[str]:
 
 
 def benchmark_complaints(specification: str) -> list[str]:
-    """Return complaints about a benchmark whose file or short name does not exist."""
-    source = re.sub(r"@\d+$", "", specification.partition("=")[2] or specification)
+    """Return complaints about a benchmark that is malformed, or whose file or short name does not exist."""
+    parsed = parse_specification(specification)
+    if parsed is None:
+        return syntax_complaints(specification)
+    source = parsed.source
     if "/" in source or source in SOURCES or Path(source).suffix or Path(source).exists():
         return file_complaints(source)
     return [

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from steer_trl.support.system import import_lazily
 
 if TYPE_CHECKING:
-    from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, Benchmark, load_benchmarks
+    from steer_trl.evaluation.benchmarks import Benchmark, load_benchmarks
     from steer_trl.evaluation.in_training import BenchmarkEvaluation
     from steer_trl.evaluation.loop import evaluate
     from steer_trl.evaluation.metrics import majority_vote, mean_and_interval, pass_at_k
     from steer_trl.evaluation.records import Records
     from steer_trl.evaluation.sampling import Completion, Sampling, load_samplings
+    from steer_trl.evaluation.specifications import PAPER_SAMPLES
     from steer_trl.evaluation.summary import summarize, table
 
 __all__ = [
@@ -38,11 +39,12 @@ __all__ = [
 # Each name is imported on first use, so that reading and comparing evaluations does not load torch.
 __getattr__ = import_lazily(
     __name__,
-    benchmarks=("PAPER_SAMPLES", "Benchmark", "load_benchmarks"),
+    benchmarks=("Benchmark", "load_benchmarks"),
     in_training=("BenchmarkEvaluation",),
     loop=("evaluate",),
     metrics=("majority_vote", "mean_and_interval", "pass_at_k"),
     records=("Records",),
     sampling=("Completion", "Sampling", "load_samplings"),
+    specifications=("PAPER_SAMPLES",),
     summary=("summarize", "table"),
 )

@@ -1,11 +1,6 @@
-"""Reads benchmarks. A benchmark is a set of problems and a number of samples to draw for each problem.
-
-Users specify a benchmark as `NAME`, `NAME@SAMPLES`, `NAME=FILE` or `NAME=FILE@SAMPLES`.
-"""
+"""Loads benchmarks. A benchmark is a set of problems and a number of samples to draw for each problem."""
 
 import logging
-import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,18 +12,13 @@ from steer_trl.data import SOURCES, load_math_dataset
 from steer_trl.data.instructions import OF_THE_PAPERS, PAPERS_WORDING
 from steer_trl.data.raw_rows import read_rows
 from steer_trl.data.schemas import check_prompts
-from steer_trl.data.sources import FILE_BUILDERS, file_complaints
+from steer_trl.data.sources import FILE_BUILDERS
 from steer_trl.evaluation.sampling import Sampling
+from steer_trl.evaluation.specifications import parse_well_formed, specification_complaints, wording_complaints
 from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.support.validation import refuse
 
 logger = logging.getLogger(__name__)
-
-# The STEER paper reports avg@32 on the small benchmarks and avg@1 on the others (arXiv 2510.10150, Table 1).
-PAPER_SAMPLES = {"aime24": 32, "aime25": 32, "amc23": 32, "math500": 1, "minerva": 1, "olympiadbench": 1}
-# Largest number of samples per problem. A larger number is probably a typo and would exhaust the memory.
-MOST_SAMPLES = 100_000
-SPECIFICATION = re.compile(r"(?:(?P<name>[\w.-]+)=)?(?P<source>.+?)(?:@(?P<samples>\d+))?")
 
 
 @dataclass(frozen=True)
@@ -69,26 +59,32 @@ def load_benchmarks(
         answer_format, limit: arguments of [`~steer_trl.data.load_math_dataset`].
         instruction: the wording around each problem, as in `load_math_dataset`; or `"papers"` for
             the wordings of the papers' test files. Use `"papers"` with `answer_format="either"`,
-            since the test files ask for different formats.
+            since the test files ask for different formats. A short name decides which benchmark it
+            is; a file or another data set on the Hub is the benchmark that it is named after, as in
+            `"aime24=mine.jsonl"`.
         as_they_are (`bool`): whether to keep every column unchanged, including `prompt`, for a judge
             that reads columns other than `solution`.
 
     Raises:
-        `ValueError`: two benchmarks have the same name, a number of samples is out of range, or
-            `load_math_dataset` refuses an argument.
+        `ValueError`: two benchmarks have the same name, a number of samples is out of range, the
+            papers have no wording for a benchmark, or `load_math_dataset` refuses an argument.
     """
-    refuse(benchmark_complaints(specifications), "benchmarks")
+    refuse(specification_complaints(specifications), "benchmarks")
+    if not as_they_are:
+        refuse(wording_complaints(specifications, instruction), "benchmarks")
     loaded = []
-    for name, source, samples in map(_parse, specifications):
+    for one in parse_well_formed(specifications):
         # An unknown data set on the Hub is read from its test split, never from its training split.
-        is_known = source in SOURCES or Path(source).suffix in FILE_BUILDERS
+        is_known = one.source in SOURCES or Path(one.source).suffix in FILE_BUILDERS
         split = None if is_known else "test"
-        wording = OF_THE_PAPERS.get(name) if instruction == PAPERS_WORDING else instruction
         if as_they_are:
-            dataset = _read_unchanged(source, split, limit)
+            dataset = _read_unchanged(one.source, split, limit)
         else:
-            dataset = load_math_dataset(source, split, answer_format=answer_format, instruction=wording, limit=limit)
-        loaded.append(Benchmark(name, dataset, samples))
+            wording = OF_THE_PAPERS[one.problems] if instruction == PAPERS_WORDING else instruction
+            dataset = load_math_dataset(
+                one.source, split, answer_format=answer_format, instruction=wording, limit=limit
+            )
+        loaded.append(Benchmark(one.name, dataset, one.samples))
     return loaded
 
 
@@ -102,39 +98,6 @@ def _read_unchanged(source: str, split: str | None, limit: int | None) -> Datase
         )
     check_prompts(f"benchmark {source!r}", rows)
     return rows
-
-
-def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
-    """Return complaints about the specifications, without loading any benchmark."""
-    if not specifications:
-        return [f"benchmarks must not be empty. Name some of {', '.join(PAPER_SAMPLES)}, or a file."]
-    malformed = [
-        f"benchmark {text!r} must be NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES, and SAMPLES a whole number."
-        for text in specifications
-        if not text or ("@" in text and not text.rpartition("@")[2].isdecimal() and not Path(text).exists())
-    ]
-    if malformed:
-        return malformed
-    parts = list(map(_parse, specifications))
-    counts = Counter(name for name, _, _ in parts)
-    repeated = [name for name, count in counts.items() if count > 1]
-    complaints = [f"benchmark {name!r} is named twice. Rename one of them: other={name}." for name in repeated]
-    complaints += [
-        f"benchmark {name!r} must have from 1 to {MOST_SAMPLES:,} samples, got {k}. Write {name}@1."
-        for name, _, k in parts
-        if not 1 <= k <= MOST_SAMPLES
-    ]
-    return complaints + [complaint for _, source, _ in parts for complaint in file_complaints(source)]
-
-
-def find_sources(specifications: Sequence[str]) -> list[str]:
-    """Return the short names, names on the Hub and files in the specifications that are well-formed."""
-    return [match["source"] for specification in specifications if (match := SPECIFICATION.fullmatch(specification))]
-
-
-def find_names(specifications: Sequence[str]) -> list[str]:
-    """Return the names of the benchmarks in the specifications that are well-formed."""
-    return [_parse(specification)[0] for specification in specifications if SPECIFICATION.fullmatch(specification)]
 
 
 def ids_as_texts(ids: Iterable[Any]) -> list[str]:
@@ -151,13 +114,3 @@ def limit_greedy_samples(benchmarks: Sequence[Benchmark], sampling: Sampling) ->
         return list(benchmarks)
     logger.warning("Sampling is greedy: one sample per problem, not %s, is drawn.", ", ".join(several))
     return [replace(benchmark, num_samples=1) for benchmark in benchmarks]
-
-
-def _parse(specification: str) -> tuple[str, str, int]:
-    match = SPECIFICATION.fullmatch(specification)
-    # `benchmark_complaints` has refused malformed specifications.
-    assert match is not None
-    source = match["source"]
-    name = match["name"] or (source if source in SOURCES else Path(source).stem)
-    samples = int(match["samples"]) if match["samples"] else PAPER_SAMPLES.get(name, 1)
-    return name, source, samples

@@ -73,15 +73,24 @@ def _read_settings(path: Path) -> dict[str, Any]:
     return settings
 
 
+def find_samplings(folder: Path) -> dict[str, Path]:
+    """Return the folder of each sampling of the evaluation in `folder`, by the sampling's name.
+
+    The name is `""` for an evaluation that lies in `folder` itself. The result is empty if there is no evaluation. A
+    checkpoint inside `folder` is not a sampling, because an evaluation in it is of another model.
+    """
+    inside = sorted(folder.iterdir()) if folder.is_dir() else []
+    places = {"": folder} | {path.name: path for path in inside if not path.name.startswith(run_files.CHECKPOINT)}
+    return {name: path for name, path in places.items() if (path / COMPLETIONS).is_file()}
+
+
 def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
     """Read the evaluations in a folder, and return a mapping from sampling names to evaluations.
 
     The sampling name is `""` for an evaluation that lies in `folder` itself.
     """
     folder = Path(folder)
-    inside = sorted(folder.iterdir()) if folder.is_dir() else []
-    folders = {"": folder} | {path.name: path for path in inside}
-    folders = {name: path for name, path in folders.items() if (path / COMPLETIONS).is_file()}
+    folders = find_samplings(folder)
     if not folders:
         raise InvalidValueError(
             f"{str(folder)!r} must be a folder that steer-trl eval has written, and holds no {COMPLETIONS}. Give one."

@@ -45,15 +45,24 @@ def read_sides(a: Sequence[str], b: Sequence[str], paired: bool = False) -> dict
     other_settings = max(first_run, key=lambda other_settings: len(first_run[other_settings]), default=())
     ours = [run.get(other_settings, {}) for run in runs_a]
     theirs = [run.get(other_settings, {}) for run in runs_b]
-    refuse(_complain_about_temperatures([*ours, *theirs]), "frontier")
-    first, *others = (evaluation for run in [*ours, *theirs] for evaluation in run.values())
-    varying = [f"sampling.{name}" for name in VARIES]
-    refuse(comparison_complaints(first, others, varying), "frontier")
+    refuse(complain_about_sweeps([*ours, *theirs]), "frontier")
     of_a = {evaluation.folder.resolve() for run in ours for evaluation in run.values()}
     twice = [evaluation.folder for run in theirs for evaluation in run.values() if evaluation.folder.resolve() in of_a]
     refuse([f"{folder} is on both sides. Give two models." for folder in twice[:1]], "frontier")
     swept_a, swept_b = count_sweeps(ours), count_sweeps(theirs)
     return {name: Sides(swept_a[name], swept_b[name], paired) for name in swept_a}
+
+
+def complain_about_sweeps(runs: Sequence[ByTemperature]) -> list[str]:
+    """Return complaints if the sweeps of several runs, or the evaluations of one sweep, cannot be compared.
+
+    They must be of the same temperatures, and differ in no setting that matters apart from temperature and seed.
+    """
+    complaints = _complain_about_temperatures(runs)
+    if complaints:
+        return complaints
+    first, *others = (evaluation for run in runs for evaluation in run.values())
+    return comparison_complaints(first, others, [f"sampling.{name}" for name in VARIES])
 
 
 def group_sweeps(evaluations: Iterable[Evaluation]) -> dict[OtherSettings, ByTemperature]:

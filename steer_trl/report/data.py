@@ -2,19 +2,19 @@
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from steer_trl.monitoring import key_names, run_files
 from steer_trl.monitoring.keys import PANELS, Key, Panel
 from steer_trl.report.entropy import describe_entropy
-from steer_trl.report.evaluations import RunEvaluations, compare_runs, draw_frontiers, find_evaluations
+from steer_trl.report.evaluations import RunEvaluations, compare_runs, find_evaluations
+from steer_trl.report.frontiers import draw_frontiers
 from steer_trl.report.read import Run, is_finite_number, shorten
+from steer_trl.report.thinning import describe_curves, describe_token_axes
 from steer_trl.report.tokens import select_token_steps
 from steer_trl.report.weights import describe_weights
 
-POINTS = 400
-"""Approximate maximum number of points of a curve."""
 RUNNING = 15 * 60
 """A run counts as running until its last log entry is this many seconds old."""
 
@@ -54,13 +54,13 @@ def _describe_run(run: Run, evaluations: RunEvaluations, num_runs: int) -> dict[
         "budget": find_budget(run),
         "status": _find_status(run),
         "entropy": describe_entropy(run),
-        "curves": _thin_curves(run),
+        "token_axes": describe_token_axes(run),
         "intervals": evaluations.intervals,
         "alarms": [alarm | {"step": run_files.step_of(alarm)} for alarm in run.alarms],
         "token_steps": select_token_steps(run, num_runs),
         "code": about.get("code", {}),
         "notes": run.notes,
-    }
+    } | describe_curves(run)
 
 
 def _find_status(run: Run) -> str:
@@ -103,33 +103,3 @@ def _find_lines(row: Key, keys: Sequence[str]) -> list[dict[str, str]]:
             label = row.label or key.removeprefix("eval_").replace("_", " ")
             lines.append({"key": key, "label": label})
     return lines
-
-
-def _thin_curves(run: Run) -> dict[str, list[list[Any]]]:
-    """Return the curves of a run, thinned to about `POINTS` points each.
-
-    Curves that are stacked must have the same steps, so their extremes are not kept.
-    """
-    stacked = {key.name for panel in PANELS if panel.is_stacked for key in panel.keys}
-    return {key: thin_curve(values, keeps_extremes=key not in stacked) for key, values in run.curves.items()}
-
-
-def thin_curve(curve: Mapping[int, float], points: int = POINTS, keeps_extremes: bool = True) -> list[list[Any]]:
-    """Return the steps and values of a curve, ordered by step and thinned to about `points` entries.
-
-    A longer curve is cut into parts with equal numbers of entries. Each part keeps its lowest and highest entry, or
-    only its first entry if `keeps_extremes` is false. The first and last entry of the curve are always kept.
-    """
-    steps = sorted(curve)
-    if len(steps) > points:
-        size = -(-len(steps) // (points // 2))
-        kept_steps = {steps[0], steps[-1]}
-        for start in range(0, len(steps), size):
-            part = steps[start : start + size]
-            if keeps_extremes:
-                kept_steps.add(min(part, key=curve.__getitem__))
-                kept_steps.add(max(part, key=curve.__getitem__))
-            else:
-                kept_steps.add(part[0])
-        steps = sorted(kept_steps)
-    return [steps, [float(f"{curve[step]:.6g}") for step in steps]]

@@ -24,11 +24,10 @@ function scaleOf(values, from, to, count) {
 }
 
 const shareAt = (point, k) => 100 * point.solved[k];
-const triesOf = (curves) => Object.keys(curves[0].points[0].solved).map(Number);
 
-function frontierPicture(curves, width) {
+function frontierPicture({ curves, tries }, width) {
   const [height, left, right, top, bottom] = [Math.round(Math.min(440, Math.max(280, width * 0.4))), 48, 24, 28, 44];
-  const most = triesOf(curves).at(-1);
+  const most = tries.at(-1);
   const points = curves.flatMap((curve) => curve.points);
   const x = scaleOf(points.map((one) => shareAt(one, 1)), left, width - right, width / 110);
   const y = scaleOf(points.map((one) => shareAt(one, most)), height - bottom, top, height / 60);
@@ -68,9 +67,9 @@ function frontierPicture(curves, width) {
 }
 
 // The best temperature and the share solved at it, with a row for each number of tries and a column for each run.
-function bestTable(curves) {
+function bestTable({ curves, tries }) {
   const heads = ["", ...curves.map(({ run }) => nameOf(RUNS[run]))];
-  const rows = triesOf(curves).map((k) => {
+  const rows = tries.map((k) => {
     const cells = curves.map(({ points }) => {
       const best_ = points.reduce((a, b) => (shareAt(b, k) > shareAt(a, k) ? b : a));
       return `${shareAt(best_, k).toFixed(1)} % at ${best_.temperature}`;
@@ -80,13 +79,22 @@ function bestTable(curves) {
   return tableOf(heads, [rows], { class: "compared" });
 }
 
-function frontierCard({ name, benchmark, curves }) {
-  const holder = element("div", { class: "frontier-plot" });
-  const redraw = () => holder.replaceChildren(frontierPicture(curves, Math.max(holder.clientWidth, 260)));
-  charts.push({ redraw, resize: redraw });
+// Why a run is not drawn with the others, or not at all.
+function apartNote({ curves, apart }) {
+  if (!apart) return null;
+  const where = curves.length ? ` together with ${RUNS[apart.run].name}` : "";
+  return notes([`Not drawn${where}: ${apart.why}`]);
+}
+
+function frontierCard(picture) {
+  const { name, benchmark, curves, apart } = picture;
   const head = element("h3", {}, benchmark, element("span", { class: "unit" }, ` ${name}`));
+  if (!curves.length) return element("article", { class: "card" }, head, nameOf(RUNS[apart.run]), apartNote(picture));
+  const holder = element("div", { class: "frontier-plot" });
+  const redraw = () => holder.replaceChildren(frontierPicture(picture, Math.max(holder.clientWidth, 260)));
+  charts.push({ redraw, resize: redraw });
   const legend = element("p", { class: "names" }, curves.map(({ run }) => nameOf(RUNS[run])));
-  return element("article", { class: "card" }, head, legend, holder, bestTable(curves));
+  return element("article", { class: "card" }, head, legend, holder, bestTable(picture), apartNote(picture));
 }
 
 function frontierSection() {

@@ -8,8 +8,10 @@ const TOKENS = {
   [DATA.names.NUM_TOKENS]: "tokens as TRL counts them: prompts and completions so far",
 };
 const TOKEN_KEY = Object.keys(TOKENS).find((key) => DATA.runs.every((run) => run.curves[key]));
-const RUNS = DATA.runs.map((run, index) => ({ ...run, index, tokens: tokenAxis(run.curves[TOKEN_KEY]) }));
+const RUNS = DATA.runs.map((run, index) => ({ ...run, index, tokens: run.token_axes[TOKEN_KEY] }));
 const isByTokens = TOKEN_KEY && RUNS.every((run) => run.budget?.unit === "tokens");
+// The levels of smoothing, of which `state.smooth` is the index.
+const LEVELS = ["as logged", "smooth", "smoother"];
 const state = { hidden: new Set(), smooth: 1, over: isByTokens ? "tokens" : "steps" };
 const shownRuns = () => RUNS.filter((run) => !state.hidden.has(run.index));
 
@@ -57,27 +59,10 @@ function number(value, digits = 3) {
   return text.replaceAll("-", "−");
 }
 
-const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
-
-// The start and the end of a curve, each the mean of a tenth of its points, at most ten of them.
-function endsOf(curve) {
-  if (!curve?.[1].length) return null;
-  const count = Math.max(1, Math.min(10, Math.floor(curve[1].length / 10)));
-  return [mean(curve[1].slice(0, count)), mean(curve[1].slice(-count))];
-}
-
-// The horizontal axis: optimizer steps, or the tokens of each run at its steps.
+// The horizontal axis: optimizer steps, or the tokens of each run at its steps (`run.tokens`: steps, and tokens so far).
 
 const placeOf = (run, step) => (state.over === "steps" ? step : interpolate(...run.tokens, step));
 const stepAt = (run, place) => (state.over === "steps" ? place : interpolate(run.tokens[1], run.tokens[0], place));
-
-// Steps and tokens so far. A count stays the same until the next rollout, so only the last step of each count is kept.
-function tokenAxis(curve) {
-  if (!curve) return null;
-  const lastSteps = new Map([[0, 0]]);
-  curve[1].forEach((count, i) => lastSteps.set(count, curve[0][i]));
-  return [[...lastSteps.values()], [...lastSteps.keys()]];
-}
 
 // Interpolates linearly between two neighbours, and extrapolates beyond the ends. `from` must not decrease.
 function interpolate(from, to, value) {
@@ -124,12 +109,12 @@ function curvesOf(panel, key) {
     shownRuns().flatMap((run) => {
       const curve = run.curves[one.key];
       if (!curve?.[0].length) return [];
-      const smooth = smoothed(curve, panel.is_coarse);
+      const smooth = smoothed(run, one.key);
       const raw = smooth !== curve && !panel.is_coarse ? curve : null;
       const several = RUNS.length > 1;
       const label = several ? run.name : one.label;
       const interval = run.intervals[one.key];
-      return [{ run, label, color: several ? run.index : k, curve: smooth, raw, interval, end: endsOf(curve)[1] }];
+      return [{ run, label, color: several ? run.index : k, curve: smooth, raw, interval, end: run.ends[one.key][1] }];
     }),
   );
 }
@@ -162,9 +147,9 @@ function stackOf(panel, index) {
   let sum = null;
   return keys
     .map((one, k) => {
-      const [steps, own] = smoothed(run.curves[one.key]);
+      const [steps, own] = smoothed(run, one.key);
       sum = own.map((value, i) => value + (sum?.[i] ?? 0));
-      const end = endsOf(run.curves[one.key])[1];
+      const end = run.ends[one.key][1];
       return { run, label: one.label, curve: [steps, sum], own, stacked: true, color: toneOf(k, keys.length), end };
     })
     .reverse();
@@ -178,13 +163,11 @@ function toneOf(k, count) {
   return `color-mix(in srgb, var(${place < 0 ? "--cold" : "--warm"}) ${share}%, var(--card))`;
 }
 
-// The running mean of a curve, over a share of its points. A coarse curve has whole numbers as values, so its mean
-// needs more points.
-function smoothed(curve, isCoarse = false) {
-  const share = isCoarse ? 0.2 : [0, 0.04, 0.15][state.smooth];
-  const width = Math.max(1, Math.round(curve[0].length * share));
-  if (width === 1) return curve;
-  return [curve[0], curve[1].map((_, i) => mean(curve[1].slice(Math.max(0, i - width + 1), i + 1)))];
+// The running mean of a curve at its points; the curve itself if it has none at this level of smoothing. It is a mean of
+// all entries of the log (`thinning.py`), because the curve has only some of them, mostly the lowest and highest.
+function smoothed(run, key) {
+  const means = run.means[key]?.[LEVELS[state.smooth]];
+  return means ? [run.curves[key][0], means] : run.curves[key];
 }
 
 // Joins the lines of a plot, because uPlot needs one list of places for all of them. Also returns each line's column.

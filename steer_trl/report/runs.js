@@ -27,7 +27,7 @@ const fact = (label, value) =>
   element("div", { class: "fact" }, element("dt", {}, label), element("dd", {}, value));
 
 function changeOf(label, run, key) {
-  const ends = endsOf(run.curves[key]);
+  const ends = run.ends[key];
   return ends ? fact(label, `${number(ends[0])} → ${number(ends[1])}`) : null;
 }
 
@@ -80,14 +80,13 @@ function showControls() {
     const attributes = { type: "button", class: "chip", id: `chip-${run.index}`, onclick: () => toggle(run.index) };
     return element("button", { ...attributes, "aria-pressed": pressed }, nameOf(run));
   };
-  const levels = ["as logged", "smooth", "smoother"];
-  const smooth = (name) => apply({ smooth: levels.indexOf(name) });
+  const smooth = (name) => apply({ smooth: LEVELS.indexOf(name) });
   const focused = holder.contains(document.activeElement) ? document.activeElement.id : "";
   const hint = runsWithTokens().length ? "Click on a curve to see the completions of that step." : "";
   holder.replaceChildren(
     ...(RUNS.length > 1 ? RUNS.map(chip) : []),
     ...(TOKEN_KEY ? [segments("Draw the curves over", "over", ["steps", "tokens"], state.over, (over) => apply({ over }))] : []),
-    segments("Smooth the curves", "smooth", levels, levels[state.smooth], smooth),
+    segments("Smooth the curves", "smooth", LEVELS, LEVELS[state.smooth], smooth),
     element("span", { class: "hint" }, [state.over === "tokens" && `${TOKENS[TOKEN_KEY]}.`, hint].filter(Boolean).join(" ")),
   );
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });

@@ -17,6 +17,8 @@ from steer_trl.cli.recipe_files import RECIPES, list_files, load_recipe
 from steer_trl.cli.recipes import GROUPS, find_recipes, read_first_sentence
 from steer_trl.cli.setting_names import ALIASES, read_names
 from steer_trl.cli.train import TYPES
+from steer_trl.evaluation import load_benchmarks
+from steer_trl.monitoring import run_files
 
 
 def test_every_alias_leads_to_a_setting():
@@ -75,6 +77,28 @@ def test_a_missing_folder_of_a_model_is_named(path, is_there, tmp_path, monkeypa
     assert bool(complaints) is not is_there and all(f"{path!r}" in one and "Hub" not in one for one in complaints)
 
 
+@pytest.mark.parametrize(
+    ("specification", "file"),
+    [
+        ("runs/lr=1e-6/test.jsonl", "runs/lr=1e-6/test.jsonl"),
+        ("runs/lr=1e-6/test.jsonl@8", "runs/lr=1e-6/test.jsonl"),
+        ("test=runs/lr=1e-6/test.jsonl@8", "runs/lr=1e-6/test.jsonl"),
+        ("test=runs/v@2/test.jsonl", "runs/v@2/test.jsonl"),
+        ("test.jsonl@8", "test.jsonl"),
+        ("my@home.jsonl", "my@home.jsonl"),
+    ],
+)
+def test_a_benchmark_is_read_as_the_evaluation_reads_it(specification, file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    complaint = name_checks.benchmark_complaints(specification)
+    assert complaint and all(file in one for one in complaint)  # no such file yet
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text('{"problem": "1+1?", "answer": "2"}\n')
+    assert name_checks.benchmark_complaints(specification) == []
+    (loaded,) = load_benchmarks([specification])
+    assert loaded.num_samples == (8 if specification.endswith("@8") else 1) and len(loaded.dataset) == 1
+
+
 def test_a_model_that_is_not_on_the_hub_is_named():
     (complaint,) = name_checks.model_complaints("org/no-such-model")
     assert "'org/no-such-model'" in complaint and "Hub" in complaint  # the tests have no network
@@ -109,6 +133,9 @@ def test_a_run_folder_stands_for_its_evaluation(inside, tmp_path, capsys):
     write_evaluation(tmp_path / "run" / inside, [0.5, 0.2])
     if inside.startswith("benchmarks"):
         write_evaluation(tmp_path / "run" / inside.replace("20", "9"), [0.5, 0.2])
+        for step in (9, 20):
+            key = "eval_a_papers_avg@4" if inside.endswith("papers") else "eval_a_avg@4"
+            run_files.append(tmp_path / "run", {"step": step, key: 0.5})
     found = find_evaluation(str(tmp_path / "run"))
     depth = "run" if inside == "_test" else f"run/{'/'.join(inside.split('/')[: 2 if 'step' in inside else 1])}"
     assert found == str(tmp_path / depth) and (depth == "run") is (capsys.readouterr().err == "")

@@ -14,6 +14,7 @@ from steer_trl.cli.compare import main as compare
 from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.cli.evaluate import run
 from steer_trl.cli.parser import RecipeParser
+from steer_trl.data import SOURCES, Source
 from steer_trl.data.instructions import INSTRUCTIONS, OF_THE_PAPERS, add_instruction
 from steer_trl.evaluation import load_benchmarks, load_samplings
 
@@ -148,17 +149,32 @@ def test_the_papers_wording_differs_between_benchmarks(tiny_folder, tmp_path):
     names = {name: tmp_path / f"{name}.jsonl" for name in (*OF_THE_PAPERS, "mine")}
     for path in names.values():
         path.write_text(json.dumps({"problem": "1+1=", "answer": "2"}) + "\n")
-    of_each = [f"{name}={path}" for name, path in names.items()]
+    of_each = [f"{name}={path}" for name, path in names.items() if name != "mine"]
     asked = {b.name: b.dataset[0]["prompt"][-1]["content"] for b in load_benchmarks(of_each, "either", "papers")}
     assert {asked.pop(name) for name in ("math500", "minerva", "olympiadbench")} == {"1+1="}
-    assert asked.pop("mine") == add_instruction("1+1=", INSTRUCTIONS["boxed"])  # no file of the papers'
     assert asked == dict.fromkeys(("aime24", "aime25", "amc23"), add_instruction("1+1=", INSTRUCTIONS["answer_line"]))
     with pytest.raises(ValueError, match="answer_format must be 'either' with instruction='papers'"):
         arguments(tiny_folder, tmp_path / "x", of_each[0], instruction="papers")
+    with pytest.raises(ValueError, match=r"instruction='papers'.*'mine'"):
+        load_benchmarks([*of_each, f"mine={names['mine']}"], "either", "papers")
+    with pytest.raises(ValueError, match=r"instruction='papers'.*'mine'"):
+        arguments(tiny_folder, tmp_path / "x", f"{names['mine']}", instruction="papers", answer_format="either")
     args = MathArguments(eval_benchmarks=of_each[:1], eval_instruction="papers")
     evaluation = args.load_evaluation(max_tokens=8)
     assert evaluation.judge(["Answer: 2"], ["2"]) == [1.0]
     assert evaluation.benchmarks[0].dataset[0]["prompt"][-1]["content"] == asked["aime24"]
+
+
+def test_a_benchmark_under_another_name_is_asked_as_before(tmp_path, monkeypatch):
+    """A short name decides on the wording and the samples, whatever the results call it."""
+    for name, problem in (("aime24", "1+1="), ("math500", "1+2=")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "test.jsonl").write_text(json.dumps({"problem": problem, "answer": "2"}) + "\n")
+        monkeypatch.setitem(SOURCES, name, Source(str(folder), "test"))
+    loaded = load_benchmarks(["mine=aime24", "aime25=math500"], "either", "papers")
+    asked = {one.name: (one.dataset[0]["prompt"][-1]["content"], one.num_samples) for one in loaded}
+    assert asked == {"mine": (add_instruction("1+1=", INSTRUCTIONS["answer_line"]), 32), "aime25": ("1+2=", 1)}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 
+import numpy as np
 import pytest
 from selenium.webdriver import ActionChains, Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
@@ -105,6 +106,25 @@ def test_a_target_that_falls_is_drawn_as_a_path(browser, tmp_path):
     assert dict(zip(*drawn, strict=True)) == pytest.approx(dict(enumerate(targets, 1)))
 
 
+def test_a_long_run_shows_the_means_of_all_its_entries(browser, tmp_path):
+    """The thin line has only the lowest and highest entries of each part."""
+    rewards = np.random.default_rng(0).exponential(0.1, 3000)
+    for step, reward in enumerate(rewards, 1):
+        run_files.append(tmp_path / "run", {"step": step, "entropy": 1.0, "reward": reward})
+    open_page(browser, report.write([tmp_path / "run"], tmp_path / "report.html"))
+    panel = "DATA.panels.find(panel => panel.keys.some(one => one.key === 'reward'))"
+    for level, share in (("smooth", 0.04), ("smoother", 0.15)):
+        browser.find_element(By.ID, f"smooth-{level}").click()
+        line = browser.execute_script(f"return linesOf({panel}, 'reward')[0]")
+        steps, drawn = line["curve"]
+        width = round(share * len(rewards))
+        assert drawn == pytest.approx([rewards[max(0, step - width) : step].mean() for step in steps], rel=1e-4)
+        assert max(line["raw"][1]) == pytest.approx(rewards.max(), rel=1e-4)
+    start, end = rewards[:10].mean(), rewards[-10:].mean()
+    assert line["end"] == pytest.approx(end, rel=1e-4)
+    assert f"{start:.3g} → {end:.3g}" in browser.find_element(By.CSS_SELECTOR, ".card.run .facts").text
+
+
 def test_tokens_and_settings_of_two_runs(browser, tmp_path):
     """The page itself places steps on the axis of tokens, and finds the settings that differ."""
     spread = {"methods": ["repo_r"], "settings": {"hold_entropy": 0.5}}
@@ -172,6 +192,22 @@ def test_nothing_of_a_hostile_folder_runs(browser, tmp_path):
     assert browser.execute_script("return window.ran") is None
     assert browser.execute_script("return document.querySelectorAll('script, img').length") == 2
     assert requested(browser) == {page.as_uri()}
+
+
+def test_sweeps_with_other_numbers_of_samples_are_drawn_apart(browser, tmp_path):
+    for name, samples in (("grpo", 16), ("held", 8)):
+        folder = write_run(tmp_path / name, steps=3, token_steps=())
+        for temperature in (0.5, 1.0):
+            drawn = {"sampling": {"temperature": temperature}, "benchmarks": {"a": {"samples": samples}}}
+            write_evaluation(folder / f"_eval/t{temperature}", [0.6] * 40, settings=drawn, samples=samples)
+    open_page(browser, report.write([tmp_path], tmp_path / "report.html"))
+    text = browser.find_element(By.ID, "frontier").text
+    reason = browser.execute_script("return DATA.frontiers[1].apart.why")
+    assert "NaN" not in text and "undefined" not in text and reason in text
+    cards = browser.find_elements(By.CSS_SELECTOR, "#frontier .card")
+    assert [len(card.find_elements(By.TAG_NAME, "polyline")) for card in cards] == [1, 1]
+    rows = [[row.text for row in card.find_elements(By.CSS_SELECTOR, "tbody th")] for card in cards]
+    assert rows == [["1 try", *(f"{k} tries" for k in tries)] for tries in ((2, 4, 8, 16), (2, 4, 8))]
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])

@@ -7,7 +7,7 @@ import pytest
 from support.evaluations import SETTINGS, write_evaluation
 from support.run_folders import write_run
 
-from steer_trl.cli.compare import main
+from steer_trl.cli.compare import find_evaluation, main
 from steer_trl.monitoring import run_files
 from steer_trl.report.data import page_data
 from steer_trl.report.evaluations import find_evaluations
@@ -104,13 +104,93 @@ def test_an_unreadable_evaluation_does_no_harm(tmp_path, name, kind):
     }
 
 
-def write_swept(folder, seed=0, temperatures=(1.5, 0.5), **named):
+def begin_shorter(folder):
+    """Begin a shorter run in the folder of a run that was evaluated at steps 0, 10 and 20."""
+    run_files.begin(folder, 0, {})
+    logged = {f"eval_a_{key}": mean for key, (mean, _) in metrics(folder / "benchmarks/step-10").items()}
+    run_files.append(folder, {"step": 10, "entropy": 0.3} | logged)
+
+
+def evaluate_on(folder):
+    """Begin an evaluation at step 40, and do not finish it."""
+    (write_evaluation(folder / "benchmarks/step-40", SKILL) / "summary.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "step"),
+    [
+        (evaluate_on, 20),
+        (lambda folder: write_evaluation(folder / "benchmarks/step-40", SKILL), 20),
+        (lambda folder: run_files.begin(folder, 10, {}), 10),  # resumed there
+        (begin_shorter, 10),
+        (lambda folder: write_evaluation(folder / "checkpoint-20/_eval", SKILL), 20),
+        (lambda folder: write_evaluation(folder / "checkpoint-20", SKILL), 20),
+    ],
+    ids=["unfinished", "longer run", "resumed", "shorter run", "evaluated checkpoint", "checkpoint"],
+)
+def test_the_page_and_the_command_choose_the_same_evaluation(tmp_path, change, step):
+    folder = write_evaluated(tmp_path / "run", steps=(0, 10, 20))
+    change(folder)
+    found = find_evaluations(*find_runs([folder]))
+    assert found.by_folder.keys() == {"benchmarks"}
+    assert found.step == step and found.by_folder["benchmarks"][""].folder == folder / f"benchmarks/step-{step}"
+    assert find_evaluation(str(folder)) == str(folder / f"benchmarks/step-{step}")
+
+
+@pytest.mark.parametrize("has_log", [True, False])
+def test_a_run_whose_log_has_no_evaluation_is_refused(tmp_path, has_log):
+    folder = write_run(tmp_path / "run", steps=3, token_steps=())
+    write_evaluation(folder / "benchmarks/step-40", SKILL)
+    if not has_log:
+        (folder / "_logs/metrics.jsonl").unlink()
+    with pytest.raises(ValueError, match=r"run.*benchmarks/step-40"):
+        find_evaluation(str(folder))
+
+
+def write_swept(folder, seed=0, temperatures=(1.5, 0.5), skill=SKILL, samples=4, setting=None, **named):
     write_run(folder, steps=3, token_steps=(), seed=seed, **named)
     for temperature in temperatures:
-        drawn = SETTINGS | {"sampling": {"temperature": temperature, "top_p": 1.0}}
-        write_evaluation(folder / f"_eval/t{temperature:g}", SKILL / (1 + temperature), seed, drawn)
+        drawn = SETTINGS | {"sampling": {"temperature": temperature, "top_p": 1.0}} | (setting or {})
+        drawn |= {"benchmarks": {"a": {"samples": samples}}, "model_name_or_path": str(folder)}
+        write_evaluation(folder / f"_eval/t{temperature:g}", skill / (1 + temperature), seed, drawn, samples=samples)
     write_evaluation(folder / "_eval/papers", SKILL, seed)
     return folder
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"samples": 2},
+        {"skill": SKILL[:50]},
+        {"setting": {"judge": "my.judge"}},
+        {"setting": {"answer_format": "either"}},
+        {"temperatures": (0.5, 1.0, 1.5)},
+    ],
+    ids=lambda other: "-".join(other),
+)
+def test_sweeps_that_the_command_refuses_are_drawn_apart(tmp_path, other):
+    a, b = write_swept(tmp_path / "a"), write_swept(tmp_path / "b", **other)
+    write_swept(tmp_path / "c", seed=1)
+    write_swept(tmp_path / "d", seed=1, **other)
+    first, second = page_data(find_runs([tmp_path]))["frontiers"]
+    assert [curve["run"] for curve in first["curves"]] == [0, 2] and first["apart"] is None
+    assert [curve["run"] for curve in second["curves"]] == [1, 3] and second["apart"]["run"] == 0
+    with pytest.raises(ValueError, match="frontier") as refused:
+        main(["--frontier", str(a / "_eval"), str(b / "_eval")])
+    assert second["apart"]["why"].removesuffix(" [...]") in str(refused.value)
+    for picture in (first, second):
+        points = [point for curve in picture["curves"] for point in curve["points"]]
+        assert picture["tries"] and all({*map(str, picture["tries"])} <= point["solved"].keys() for point in points)
+
+
+def test_a_sweep_that_was_drawn_in_two_ways_is_not_drawn(tmp_path):
+    write_swept(tmp_path / "a")
+    b = write_swept(tmp_path / "b")
+    drawn = SETTINGS | {"sampling": {"temperature": 1.0, "top_p": 1.0}, "benchmarks": {"a": {"samples": 2}}}
+    write_evaluation(b / "_eval/t1", SKILL, settings=drawn, samples=2)
+    refused, drawn = page_data(find_runs([tmp_path]))["frontiers"]
+    assert (refused["curves"], refused["apart"]["run"]) == ([], 1) and "samples" in refused["apart"]["why"]
+    assert [curve["run"] for curve in drawn["curves"]] == [0]
 
 
 def test_a_sweep_has_a_point_for_each_temperature(tmp_path):

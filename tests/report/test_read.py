@@ -4,14 +4,11 @@ import json
 import random
 from itertools import pairwise
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support.run_folders import SCRIPT, completion, write_held, write_hostile, write_run, write_state
+from support.run_folders import SCRIPT, completion, write_hostile, write_run, write_state
 
 from steer_trl.monitoring import run_files
-from steer_trl.report.data import find_budget, page_data, thin_curve
+from steer_trl.report.data import find_budget, page_data
 from steer_trl.report.read import NoRun, find_runs
 from steer_trl.report.tokens import LONGEST, ROOM, select_token_steps
 
@@ -158,19 +155,3 @@ def test_a_long_token_and_prompt_are_cut(tmp_path):
     (shown,) = group["completions"]
     assert len(shown["texts"]) == 3 and shown["texts"][::2] == ["short", "z"] and shown["texts"][1].startswith("xxx")
     assert len(str(look)) < 20_000
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3000), st.integers(10, 200))
-def test_thinning_keeps_the_ends_and_the_extremes(values, points):
-    steps, kept = thin_curve(dict(enumerate(values)), points)
-    assert len(steps) <= points + 4 and steps == sorted(set(steps))
-    assert (steps[0], steps[-1]) == (0, len(values) - 1)
-    assert kept == [float(f"{values[step]:.6g}") for step in steps]
-    assert max(kept) == float(f"{max(values):.6g}") and min(kept) == float(f"{min(values):.6g}")
-
-
-def test_parts_of_a_whole_have_the_same_steps(tmp_path):
-    (run,) = page_data([read_one(write_held(tmp_path / "run", steps=2000))])["runs"]
-    curves = [run["curves"][f"weights/{name}"] for name in ("under_0.5", "1", "over_2")]
-    assert curves[0][0] == curves[1][0] == curves[2][0] and len(curves[0][0]) <= 404
-    assert np.sum([values for _, values in curves], axis=0) == pytest.approx(1, abs=1e-5)
