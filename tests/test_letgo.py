@@ -382,8 +382,12 @@ INTERVAL = re.compile(r"(\d+\.\d+) ?± ?(\d+\.\d+)")
 needs_page = pytest.mark.skipif(not page.PAGE.exists(), reason="a source distribution has no results")
 
 
+def section(page, title):
+    return (ROOT / page).read_text().split(f"# {title}\n")[1].split("\n## ")[0]
+
+
 def section_of_results():
-    return (ROOT / "docs/results.md").read_text().split("\n## Hold and let go\n")[1].split("\n## ")[0]
+    return section("docs/results.md", "Hold and let go")
 
 
 def means_of_pairs():
@@ -401,7 +405,8 @@ def test_every_interval_of_the_pages_stands_in_a_generated_one():
     generated = [path.read_text() for path in page.PAGE.parent.glob("results*.md")]
     generated.append(NOTEBOOK.read_text(encoding="utf-8"))
     known = {pair for text in [*generated, *means_of_pairs()] for pair in INTERVAL.findall(text)}
-    for text in ((ROOT / "README.md").read_text(), section_of_results()):
+    of_pairs = section("docs/tutorial.md", "The published pairs")
+    for text in ((ROOT / "README.md").read_text(), section_of_results(), of_pairs):
         intervals = INTERVAL.findall(text)
         assert intervals and [pair for pair in intervals if pair not in known] == []
 
