@@ -171,7 +171,7 @@ def _write_prompt(row: dict[str, Any], number: int, instruction: str, name: str)
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(part) for part in prompt]
     of_the_user = [message for message in messages if message["role"] == "user"]
     if not of_the_user or not isinstance(of_the_user[-1]["content"], str):
-        fault = "its last message of the user is no text" if of_the_user else "no message is the user's"
+        fault = "the content of its last user message is not a text" if of_the_user else "it has no user message"
         raise InvalidValueError(
             f"instruction cannot be inserted into data set {name!r}, row {number}, because {fault}, got "
             f"{str(prompt)[:100]}. Correct the row, or leave --instruction out and write it into the data set."

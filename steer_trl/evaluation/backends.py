@@ -2,6 +2,7 @@
 
 import importlib.util
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
@@ -207,13 +208,15 @@ def decode(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
     return tokenizer.batch_decode([[token for token in ids if token not in dropped]])[0]
 
 
+# A tokenizer may have hundreds of special tokens, and every completion is decoded by itself.
+@lru_cache(maxsize=1)
 def find_marks(tokenizer: PreTrainedTokenizerBase) -> set[int]:
     """Return the ids of the special tokens that are marks of a thought."""
     return {token for token, text in _special_tokens(tokenizer).items() if begins_mark(text)}
 
 
 def _special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[int, str]:
-    """Return the ids and texts of all tokens that decoding drops as special ones."""
+    """Return the special tokens, which decoding drops, as a mapping from ids to texts."""
     named = dict(zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True))
     try:
         added = tokenizer.added_tokens_decoder

@@ -1,4 +1,4 @@
-"""Finds the evaluations in the folder of a run that are evaluations of this run.
+"""Finds the evaluations that belong to a run, among those in its folder.
 
 Evaluations made with `steer-trl eval` are in any folder directly inside the run's folder. Those in a checkpoint are of
 another model, and do not count. Evaluations made during training are in `benchmarks/step-N`. One of them counts only
@@ -38,7 +38,7 @@ class StepEvaluation:
 
 
 def find_saved_evaluations(folder: Path) -> list[Path]:
-    """Return the folders directly inside the folder of a run with evaluations made with `steer-trl eval`, by name."""
+    """Return the folders inside the folder of a run that `steer-trl eval` has written, sorted by name."""
     others = [path for path in _list_folders(folder) if path.name != IN_TRAINING]
     return [path for path in others if not path.name.startswith(run_files.CHECKPOINT) and find_samplings(path)]
 

@@ -27,7 +27,7 @@ COARSE = dict.fromkeys(("as logged", *SMOOTHING), 0.2)
 """The same for curves of whole numbers, whose running mean is drawn at every level."""
 
 TOKENS = (key_names.GENERATED_TOKENS, key_names.NUM_TOKENS)
-"""The keys whose values can be the horizontal axis."""
+"""The keys whose values can replace the steps on the horizontal axis."""
 
 
 def describe_curves(run: Run) -> dict[str, dict[str, Any]]:

@@ -98,7 +98,7 @@ def after_thought(text: str) -> str:
 
 
 def begins_mark(token: str) -> bool:
-    """Return whether a token is the mark of a thought, or the beginning of one, as `<|channel|>` is of gpt-oss's."""
+    """Return whether a token is a mark of a thought, or begins one, as `<|channel|>` begins those of gpt-oss."""
     # A channel's mark is this token and the name of the channel behind it.
     return THOUGHT.match(f"{token}final") is not None
 

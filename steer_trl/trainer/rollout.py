@@ -229,7 +229,7 @@ class RolloutShaping:
         for shaper in self._shapers.values():
             shaper.on_rollout(entropy)
         if self._hold is not None:
-            self._hold.on_rollout(entropy, self._generated.progress())
+            self._hold.on_rollout(entropy, self._progress)
 
     def _apply_methods(
         self, acting: Sequence[Shaper], reads: Reads, rollout: dict[str, Any], with_truncated: dict[str, Any]
