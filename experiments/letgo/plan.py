@@ -119,11 +119,11 @@ def pilot_jobs(plan: Plan, arm: str, rates: Iterable[float], form: str | None = 
 
 
 def look_jobs(plan: Plan, name: str) -> list[Job]:
-    """Return the jobs of the look before a block: each of its arms at each rate, with the block's settings."""
+    """Return the jobs of the look before a block: each arm of the look at each rate, with the block's settings."""
     look, block = plan["looks"][name], plan["blocks"][name]
     jobs = []
     for start in look["starts"]:
-        for arm in block["arms"]:
+        for arm in look["arms"]:
             of_pilot = pilot_arm(plan, arm, rate_of(plan, arm), plan["chosen"]["form"])
             constant = RunName("pilot", of_pilot, start, 1)
             for rate in look_rates(plan, name, arm):
@@ -176,8 +176,8 @@ def _is_awaited(job: Job) -> bool:
 
 def _block_job(plan: Plan, name: str, arm: str, start: int, run: int) -> Job:
     block = plan["blocks"][name]
-    rate = plan["chosen"].get(name, {}).get(arm) or rate_of(plan, arm)
-    job = _job(plan, name, block["split"], arm, start, run, _block_settings(plan, name, arm, rate))
+    settings = _block_settings(plan, name, arm, rate_of(plan, arm, name))
+    job = _job(plan, name, block["split"], arm, start, run, settings)
     job = replace(job, equal_steps=arm == block.get("equal_steps"))
     if arm in block.get("stop_early", {}).get("arms", ()):
         job = replace(job, stop_early=block["stop_early"])
@@ -187,9 +187,9 @@ def _block_job(plan: Plan, name: str, arm: str, start: int, run: int) -> Job:
     return replace(job, steps_of=RunName(block["steps_of"], arm, start, 1), tokens_of=baseline)
 
 
-def rate_of(plan: Plan, arm: str) -> float:
-    """Return the rate of an arm in the counted blocks, unless the block has a look of its own."""
-    rates: dict[str, float] = plan["chosen"]["rates"]
+def rate_of(plan: Plan, arm: str, block: str | None = None) -> float:
+    """Return the rate of an arm: by the pilot, or by the look before a block if there was one."""
+    rates: dict[str, float] = plan["chosen"]["rates"] | plan["chosen"].get(block, {})
     own_rate: float | None = plan["arms"][arm].get("learning_rate")
     if own_rate is not None:
         return own_rate

@@ -94,11 +94,11 @@ def look_scores(plan: Plan, block: str, records: Records) -> Scores:
 
 
 def look_choice(plan: Plan, block: str, records: Records) -> dict[str, float | None]:
-    """Return the rate of each arm of a block by the look before it; `None` while runs are missing."""
+    """Return the rate of each arm of the look before a block; `None` while runs are missing."""
     scores = look_scores(plan, block, records)
     return {
         arm: scores.best({rate: at_rate(plan, arm, rate, form=None) for rate in look_rates(plan, block, arm)})
-        for arm in plan["blocks"][block]["arms"]
+        for arm in plan["looks"][block]["arms"]
     }
 
 

@@ -23,8 +23,8 @@ EARLY = ", stopped early"
 # Other blocks in the page's order, the sections of their tables, and their arms.
 OTHERS = {
     "one_rate": ("One learning rate for all", ARMS[:4]),
-    "linear": ("A learning rate that falls linearly to 0", ARMS[:3]),
-    "no_resampling": ("Without dynamic sampling", ARMS[:3]),
+    "linear": ("A learning rate that falls linearly to 0", [*ARMS[:3], ARMS[4]]),
+    "no_resampling": ("Without dynamic sampling", [*ARMS[:3], ARMS[4]]),
     "six_million": ("Six million tokens", ARMS[:4] + [f"{arm}{EARLY}" for arm in ("GRPO", "F-GRPO", "KL 0.03")]),
     "rivals": ("Rivals", ARMS[:3] + [arm + rate for arm in RIVALS for rate in ("", ", rate 2.5e-4")]),
 }
