@@ -1,4 +1,4 @@
-"""STEER and STARE for TRL: token weights that keep the policy entropy alive in RL with verifiable rewards."""
+"""GRPO for TRL with token weights that hold the policy entropy at a target, and STEER, STARE and other methods."""
 
 from importlib.metadata import version
 from typing import TYPE_CHECKING

@@ -21,17 +21,12 @@ from steer_trl.options.run import RunSettings, SamplingSettings
 from steer_trl.options.trl import entropy_target_complaints, reward_weight_complaints
 from steer_trl.shaping import SHAPERS, Reads, Shaper, find_shaper, options
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
+from steer_trl.shaping.in_use import add_actuator, name_methods
 from steer_trl.shaping.methods import is_import_path
 from steer_trl.support.redact import allow_texts, select_public
 from steer_trl.support.validation import as_tuple, did_you_mean, refuse
 
 logger = logging.getLogger(__name__)
-
-DEFAULT = "steer"
-"""The method of a run that sets neither `advantage_shaping` nor `hold_entropy`."""
-
-SURPRISAL = "stare"
-"""The method that `hold_entropy` moves by default, with STARE's operation C2 and a strength of our own."""
 
 CONSTANT_SCHEDULES = ("constant", "constant_with_warmup")
 """Schedules whose learning rate does not depend on the length of the run."""
@@ -61,7 +56,7 @@ class SteerGRPOConfig(RunSettings, SamplingSettings, MethodSettings):
 
     It adds general settings and those of STEER, STARE and pass@k training to [`~trl.GRPOConfig`], whose fields keep
     their meaning and defaults. `docs/settings.md` lists the added fields with their ranges. The constants of other
-    methods are options in `shaping_options`. By default, every method uses its authors' values.
+    methods are options in `shaping_options`. By default, a method uses its authors' values where they are known.
 
     Before a model is loaded, one error reports all invalid values together. If there are none, one error reports all
     invalid combinations together. TRL's own checks run as well.
@@ -75,7 +70,7 @@ class SteerGRPOConfig(RunSettings, SamplingSettings, MethodSettings):
     def __post_init__(self) -> None:
         notes = take_former_values(self)
         if self.advantage_shaping is None:
-            self.advantage_shaping = "none" if self.hold_entropy is not None else DEFAULT
+            self._set_methods(name_methods(None, self.hold_entropy))
         # TRL's checks come later because they look for devices. A misspelt method should be reported before that.
         complaints = self._name_complaints() + self._text_complaints()
         refuse(complaints + single_complaints(self), "SteerGRPOConfig")
@@ -158,14 +153,11 @@ class SteerGRPOConfig(RunSettings, SamplingSettings, MethodSettings):
 
     def _add_actuator(self) -> None:
         """Add the method that `hold_entropy` moves, unless a method in use can be moved."""
-        if self.hold_entropy is None:
-            return
-        names = list(self.shaping_names)
-        actuator = SURPRISAL if self.hold_entropy_by in (None, "surprisal") else self.hold_entropy_by
-        is_given = self.hold_entropy_by is not None or not any(find_shaper(name).control for name in names)
-        if is_given and actuator not in names:
-            names.append(actuator)
-        self.advantage_shaping = names if len(names) > 1 else names[0]
+        if self.hold_entropy is not None:
+            self._set_methods(add_actuator(self.shaping_names, self.hold_entropy, self.hold_entropy_by))
+
+    def _set_methods(self, names: tuple[str, ...]) -> None:
+        self.advantage_shaping = list(names) if len(names) > 1 else next(iter(names), "none")
 
     # Invalid values.
 

@@ -7,7 +7,6 @@ Without `--accelerate_config`, training runs in this process. The settings in a 
 of TRL's `ModelConfig` and of `MathArguments` (`arguments.py`). The command line overrides the recipe.
 """
 
-from collections.abc import Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -26,17 +25,15 @@ from steer_trl.cli.launch import launch, read_engine
 from steer_trl.cli.name_checks import MODELS, read_command
 from steer_trl.cli.parser import RecipeParser, parse_resume, print_help, print_summary
 from steer_trl.cli.recipe_files import read_layers
+from steer_trl.cli.replaced import drop_replaced, read_choices
 from steer_trl.cli.rewards import load_tools
 from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.monitoring.run_files import CHECKPOINT, LOGS
 from steer_trl.options.base import ShapingConfig, find_changes
 from steer_trl.options.methods import MethodSettings
 from steer_trl.options.run import RunSettings, SamplingSettings
-from steer_trl.shaping import SHAPERS
-from steer_trl.shaping.checks import find_unread
 from steer_trl.support.redact import select_public
 from steer_trl.support.system import leave_group, write_text_whole
-from steer_trl.support.validation import as_tuple
 from steer_trl.trainer.checkpoints.saved import find_torn
 from steer_trl.trainer.checkpoints.where_to_resume import last_complete_checkpoint
 from steer_trl.trainer.dry_run import dry_run, remove_empty
@@ -60,18 +57,11 @@ OF_TRL = (
     *("eval_strategy", "eval_steps", "report_to", "push_to_hub", "hub_model_id"),
 )
 """Settings of TRL and Transformers that `--help` shows."""
-CHOICES = ("advantage_shaping", "hold_entropy")
-"""Settings that decide which other settings are used."""
-NO_LEVEL = ("none", "null")
 TYPES = (MathArguments, SteerGRPOConfig, ModelConfig)
 
 
 class TrainParser(RecipeParser):
-    """Parses the settings of a training run from its recipe and its command line.
-
-    If the command line, or a recipe that extends another one, replaces the methods or switches the level off, the
-    recipe's settings for the replaced methods or the level are dropped.
-    """
+    """Parses the settings of a training run from its recipe and its command line."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -79,46 +69,10 @@ class TrainParser(RecipeParser):
         self.set_defaults(terminal_log="lines")
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
-        """Return the settings of a recipe, without those that a change of the methods or the level leaves unused.
-
-        The change stands in `args` or in a recipe that extends the one with the settings. A setting that stands beside
-        the methods or the level that leave it unused is returned, and the configuration refuses it.
-        """
-        typed = {name: values for name, values in read_command(args).typed.items() if name in CHOICES}
-        nearer: dict[str, Any] = dict(typed)
-        for _, layer in read_layers(path):
-            idle = find_idle(layer, nearer)
-            used = {name: value for name, value in layer.items() if name not in idle}
-            nearer = drop_options(used, nearer) | nearer
-        return {name: value for name, value in nearer.items() if name not in typed}
-
-
-def find_idle(settings: Collection[str], nearer: Mapping[str, Any]) -> list[str]:
-    """Return the settings of a recipe that are left unused by the methods or the level in `nearer`.
-
-    `nearer` has the settings that override the recipe.
-    """
-    methods = nearer.get("advantage_shaping")
-    level = nearer.get("hold_entropy", "as in the recipe")
-    idle = []
-    if methods:
-        idle += find_unread(settings, [str(name) for name in as_tuple(methods) if name != "none"])
-    # The command line has words, and a recipe has a value.
-    if str(level[-1] if isinstance(level, list) and level else level).lower() in NO_LEVEL:
-        idle += [name for name in settings if name.startswith("hold_entropy_")]
-    return idle
-
-
-def drop_options(settings: dict[str, Any], nearer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a recipe without the options of methods that `nearer` replaces."""
-    methods = nearer.get("advantage_shaping")
-    options = settings.get("shaping_options")
-    if not methods or not isinstance(options, Mapping):
-        return settings
-    replaced = [name for name in SHAPERS if name not in as_tuple(methods)]
-    options = {name: values for name, values in options.items() if name not in replaced}
-    other_settings = {name: value for name, value in settings.items() if name != "shaping_options"}
-    return other_settings | ({"shaping_options": options} if options else {})
+        """Return the settings of a recipe, without those for methods that `args` or a nearer recipe replaces."""
+        choices = read_choices(read_command(args).typed)
+        settings = drop_replaced([layer for _, layer in read_layers(path)], choices)
+        return {name: value for name, value in settings.items() if name not in choices}
 
 
 def main(arguments: list[str]) -> None:

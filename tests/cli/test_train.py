@@ -5,14 +5,19 @@ import re
 from dataclasses import fields
 
 import pytest
-from support import SMOKE
+from support import ROOT, SMOKE
 from trl import GRPOConfig, ModelConfig
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.main import main
+from steer_trl.cli.recipe_files import RECIPES, load_recipe
 from steer_trl.cli.train import parse
 from steer_trl.data import load_math_dataset
+
+# The recipes of a run, without those of an evaluation and those that only others extend.
+FILES = [*RECIPES.rglob("*.yaml"), *(ROOT / "examples/methods").glob("*.yaml")]
+RUNNABLE = sorted(path for path in FILES if "output_dir" in load_recipe(path) and path.parent.name != "evaluation")
 
 NEEDED = ["--model_name_or_path", "m", "--dataset_name", "math500", "--use_cpu", "true", "--bf16", "false"]
 
@@ -52,6 +57,44 @@ class TestRecipes:
         line = ["--config", "recommended_qwen2.5_math_7b", *NEEDED, "--use_vllm", "false"]
         _, args, _ = parse([*line, *off])
         assert (args.shaping_names, args.hold_entropy, args.dynamic_sampling) == ((), None, "resample")
+
+    @pytest.mark.parametrize("recipe", RUNNABLE)
+    def test_every_recipe_becomes_plain_grpo(self, recipe, monkeypatch):
+        monkeypatch.syspath_prepend(str(ROOT / "examples/methods"))
+        given, line = load_recipe(recipe), ["--config", str(recipe), *NEEDED, "--use_vllm", "false"]
+        _, args, _ = parse([*line, "--advantage_shaping", "none", "--hold_entropy", "none"])
+        assert args.shaping_names == () and args.hold_entropy is None and not args.shaping_options
+        # Values with a meaning for GRPO stay: a wide clipping, and TRL's own KL penalty.
+        wide = {"steer_extreme": (0.99, 5.0), "clip_cov": (1.0, 1.0)}.get(recipe.stem, ())
+        stays = dict(zip(("epsilon", "epsilon_high"), wide, strict=False))
+        stays |= {"beta": given["beta"]} if recipe.stem in ("kl_penalty", "entrocraft") else {}
+        base = load_recipe(RECIPES / "base_qwen2.5_math_7b.yaml")
+        clipping = {"epsilon": (0.2,), "epsilon_high": (None, 0.2, 0.28), "beta": (base["beta"],)}
+        for name, values in clipping.items():
+            assert getattr(args, name) in ((stays[name],) if name in stays else values)
+
+    FAR = "advantage_shaping: f_grpo\nhold_entropy: 0.98\nstare_variant: O1\nstare_top_fraction: 0.05\n"
+
+    def test_settings_of_the_method_that_the_level_moves_go_with_the_level_alone(self, tmp_path):
+        far = tmp_path / "far.yaml"
+        far.write_text(self.FAR)
+        line = ["--config", str(far), *NEEDED, "--output_dir", "x"]
+        for methods in ("none", "f_grpo", "pass_at_k"):
+            _, args, _ = parse([*line, "--advantage_shaping", methods])
+            assert args.shaping_names[-1] == "stare" and (args.stare_variant, args.stare_top_fraction) == ("O1", 0.05)
+        _, args, _ = parse([*line, "--hold_entropy", "none"])
+        assert args.shaping_names == ("f_grpo",) and args.stare_top_fraction == 0.1
+        _, args, _ = parse([*line, "--hold_entropy_by", "repo_r"])
+        assert args.shaping_names == ("f_grpo", "repo_r") and args.stare_top_fraction == 0.1
+
+    def test_options_of_the_method_that_the_level_moves_go_with_the_level_alone(self, tmp_path):
+        far, options = tmp_path / "far.yaml", "shaping_options: {repo_r: {quantile: 0.3}, f_grpo: {gamma: 2.0}}\n"
+        far.write_text(f"advantage_shaping: f_grpo\nhold_entropy: 0.98\nhold_entropy_by: repo_r\n{options}")
+        line = ["--config", str(far), *NEEDED, "--output_dir", "x"]
+        _, args, _ = parse([*line, "--advantage_shaping", "none"])
+        assert args.shaping_names == ("repo_r",) and list(args.shaping_options) == ["repo_r"]
+        _, args, _ = parse([*line, "--hold_entropy", "none"])
+        assert args.shaping_names == ("f_grpo",) and list(args.shaping_options) == ["f_grpo"]
 
     def test_typed_settings_beside_the_method_stay(self):
         line = ["--config", str(SMOKE), *NEEDED, "--use_vllm", "false", "--advantage_shaping", "none"]
