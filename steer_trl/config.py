@@ -18,7 +18,7 @@ from steer_trl.options.base import add_help, settings_of, single_complaints
 from steer_trl.options.former_names import former_complaints, take_former_values
 from steer_trl.options.methods import MethodSettings
 from steer_trl.options.run import RunSettings, SamplingSettings
-from steer_trl.options.trl import entropy_target_complaints, reward_weight_complaints
+from steer_trl.options.trl import TOKEN_WEIGHING_LOSSES, entropy_target_complaints, reward_weight_complaints
 from steer_trl.shaping import SHAPERS, Reads, Shaper, find_shaper, options
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
 from steer_trl.shaping.in_use import add_actuator, name_methods
@@ -144,7 +144,8 @@ class SteerGRPOConfig(RunSettings, SamplingSettings, MethodSettings):
                     f"{name}: with one optimizer step per rollout no token has moved since its rollout, so nothing is "
                     "clipped or held. Set steps_per_generation or num_iterations for several."
                 )
-            if method.distinguishes_tokens and self.importance_sampling_level == "sequence":
+            is_shared = self.importance_sampling_level == "sequence" and self.loss_type not in TOKEN_WEIGHING_LOSSES
+            if method.distinguishes_tokens and is_shared:
                 remarks.append(
                     f"{name}: with importance_sampling_level='sequence' a completion's tokens share one gradient, so "
                     "only the mean of their weights acts."

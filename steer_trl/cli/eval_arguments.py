@@ -1,6 +1,7 @@
 """Defines the settings of `steer-trl eval`, and checks their values and combinations."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -45,7 +46,8 @@ class EvalArguments:
         "other). Each is written to a folder of its name.",
     )
     temperatures: list[float] | None = option(
-        None, "A sweep for steer-trl compare --frontier: .25 1 stands for the samplings t0.25 and t1."
+        None,
+        "A sweep for steer-trl compare --frontier: .25 1 stands for the samplings t0.25 and t1, with a top_p of 1.",
     )
     max_tokens: int = option(3072, "Tokens at which a completion is cut off.")
     seed: int = option(0, "Seed of the samples.")
@@ -100,15 +102,29 @@ class EvalArguments:
             )
         if self.judge == MATH:
             complaints += wording_complaints(self.benchmarks, self.instruction)
-        if self.backend == "transformers":
-            complaints += check_ignored(self, OF_VLLM, "backend='transformers'")
-        if self.samplings:
-            complaints += check_ignored(self, ("temperature", "top_p", "top_k"), "samplings")
-        if self.judge != MATH:
-            complaints += check_ignored(self, ("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
+        complaints += self.find_ignored()
+        complaints += check_interval("tensor_parallel_size", self.tensor_parallel_size, "[1, inf)")
+        complaints += check_interval("gpu_memory_utilization", self.gpu_memory_utilization, "(0, 1]")
+        if self.max_model_length is not None:
+            complaints += check_interval("max_model_length", self.max_model_length, "[1, inf)")
         if self.save_temperature is not None:
             complaints += self._find_temperature_complaints()
         refuse(complaints + self._find_lost_files(), "steer-trl eval")
+
+    def find_ignored(self, typed: Collection[str] = ()) -> list[str]:
+        """Return complaints about settings that have no effect because of another one.
+
+        A setting is looked at if it differs from its default, or if it is among those that were `typed`.
+        """
+        complaints = []
+        if self.backend == "transformers":
+            complaints += check_ignored(self, OF_VLLM, "backend='transformers'", typed)
+        if self.samplings:
+            complaints += check_ignored(self, ("temperature", "top_p", "top_k"), "samplings", typed)
+        if self.judge != MATH:
+            names = ("instruction", "answer_format", "timeout")
+            complaints += check_ignored(self, names, f"judge={self.judge!r}", typed)
+        return complaints
 
     def _find_temperature_complaints(self) -> list[str]:
         """Return complaints if the best temperature cannot be chosen, or not be written into the model."""

@@ -16,6 +16,7 @@ from accelerate.utils import set_seed
 
 from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.cli.eval_settings import eval_settings
+from steer_trl.cli.name_checks import read_command
 from steer_trl.cli.parser import RecipeParser, print_help
 from steer_trl.cli.rewards import MATH
 from steer_trl.data.sources import BENCHMARKS
@@ -24,11 +25,12 @@ from steer_trl.evaluation.benchmarks import limit_greedy_samples, load_benchmark
 from steer_trl.evaluation.best_temperature import find_best_temperatures, write_card, write_generation_config
 from steer_trl.evaluation.folders import Evaluation
 from steer_trl.evaluation.loop import evaluate
-from steer_trl.evaluation.records import Records
+from steer_trl.evaluation.records import Records, refuse_other_settings
 from steer_trl.evaluation.specifications import PAPER_SAMPLES
 from steer_trl.evaluation.summary import summarize, table
 from steer_trl.support.exceptions import InvalidValueError
 from steer_trl.support.system import leave_group
+from steer_trl.support.validation import refuse
 
 USAGE = """steer-trl eval --model_name_or_path MODEL --output_dir FOLDER [--benchmarks NAME@SAMPLES] [--SETTING VALUE]
 
@@ -47,6 +49,7 @@ def main(arguments: list[str]) -> None:
         print(list_benchmarks())  # noqa: T201
         return
     (args,) = RecipeParser((EvalArguments,), prog="steer-trl eval").parse_args_and_config(arguments)
+    refuse(args.find_ignored(typed=read_command(arguments).typed), "steer-trl eval")
     run(args)
 
 
@@ -78,7 +81,11 @@ def run(args: EvalArguments) -> dict[str, Any]:
     generator.chat_template_kwargs = args.chat_template_kwargs
     summaries = {}
     by_name = {name: limit_greedy_samples(loaded, sampling) for name, sampling in args.samplings_by_name.items()}
-    for name, settings in eval_settings(args, by_name, generator).items():
+    settings_by_name = eval_settings(args, by_name, generator)
+    # A folder of another evaluation is found before hours of sampling for the folders before it.
+    for name, settings in settings_by_name.items() if state.is_main_process and not args.overwrite else ():
+        refuse_other_settings(Path(args.output_dir, name), settings)
+    for name, settings in settings_by_name.items():
         benchmarks = by_name[name]
         sampling = args.samplings_by_name[name]
         folder = Path(args.output_dir, name)

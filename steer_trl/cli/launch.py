@@ -30,6 +30,12 @@ def read_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]
     settings = read_yaml(path)
     count = int(settings.get("num_processes") or 1) if num_processes is None else num_processes
     refuse(check_interval("num_processes", count, "[1, inf)"), "steer-trl train")
+    # YAML reads the word NO as false.
+    if count > 1 and settings.get("distributed_type") in ("NO", False):
+        raise InvalidValueError(
+            f"accelerate_config {path.name!r} is for one process, so num_processes={count} would be ignored. Use "
+            "'ddp' or 'zero3' for several GPUs, 'cpu_2_processes' without one, or leave num_processes out."
+        )
     on_this_machine = count // int(settings.get("num_machines") or 1)
     devices = torch.accelerator.device_count()
     if on_this_machine > max(devices, 1) and not settings.get("use_cpu"):

@@ -145,4 +145,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(read, dict):
         kind = "nothing" if read is None else f"a {type(read).__name__}"
         raise InvalidValueError(f"recipe {path} must be a YAML mapping, got {kind}. Write lines 'name: value'.")
+    if wrong := [key for key in read if not isinstance(key, str)]:
+        # YAML reads the words on, off, yes and no as true or false.
+        raise InvalidValueError(f"recipe {path}: a name must be a string, got {wrong[0]!r}. Correct or quote it.")
     return read

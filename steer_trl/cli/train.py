@@ -7,6 +7,7 @@ Without `--accelerate_config`, training runs in this process. The settings in a 
 of TRL's `ModelConfig` and of `MathArguments` (`arguments.py`). The command line overrides the recipe.
 """
 
+from collections.abc import Collection
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--num_processes", type=int)
     engine, other_arguments = parser.parse_known_args(arguments)
     if engine.accelerate_config is None:
-        run(*parse(other_arguments))
+        run(*parse(other_arguments), read_command(other_arguments).typed)
         leave_group()
     else:
         launch(*read_engine(engine.accelerate_config, engine.num_processes), ["train", *other_arguments])
@@ -120,13 +121,21 @@ def parse(arguments: list[str]) -> tuple[MathArguments, SteerGRPOConfig, ModelCo
     return TrainParser(TYPES, prog="steer-trl train").parse_args_and_config(arguments)
 
 
-def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
-    """Check the settings, load the data and the model, train, and save the model."""
+def run(
+    math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig, typed: Collection[str] = ()
+) -> None:
+    """Check the settings, load the data and the model, train, and save the model.
+
+    `typed` names the settings on the command line.
+    """
     state = PartialState()
+    folder = Path(training_args.output_dir)
+    # The main process makes the folder below, and not before all processes have reached the next line.
+    is_new = not folder.exists()
     # The first process of each machine prepares the data. The others read it from the cache.
     with state.local_main_process_first():
         if state.is_local_main_process:
-            check(math_args, training_args, model_args)
+            check(math_args, training_args, model_args, typed)
         rewards = math_args.load_rewards()
         tools = None if math_args.tools is None else load_tools(math_args.tools)
         benchmarks = math_args.load_evaluation(training_args.max_completion_length)
@@ -143,9 +152,10 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
             dataset = drop_long_prompts(dataset, tokenizer, math_args.max_prompt_length, **template)
     loading = {name: getattr(model_args, name) for name in ("attn_implementation", "dtype")}
     loading["revision"] = model_args.model_revision
-    training_args.model_init_kwargs = loading | (training_args.model_init_kwargs or {})
-    folder = Path(training_args.output_dir)
-    is_new = not folder.exists()
+    # TRL has parsed the JSON string.
+    given = training_args.model_init_kwargs
+    assert given is None or isinstance(given, dict)
+    training_args.model_init_kwargs = loading | (given or {})
     if math_args.dry_run:
         # The trainer would create the repository.
         training_args.push_to_hub = False
@@ -161,6 +171,8 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )
+    # The model is loaded. A card that had `dtype` twice would be a recipe that is refused.
+    training_args.model_init_kwargs = given
     wording = {} if math_args.wording is None else {"instruction": math_args.wording}
     trainer.parts.cards.recipe = select_public(
         find_changes(math_args) | wording | find_changes(model_args), PUBLIC_TEXTS
@@ -168,8 +180,8 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     if math_args.dry_run:
         with mark_crashes():
             dry_run(trainer, trains_later=False)
+        trainer.accelerator.wait_for_everyone()
         if is_new:
-            trainer.accelerator.wait_for_everyone()
             remove_empty(folder)
         return
     # Log messages, such as alarms, are printed above the progress bar and do not break it.

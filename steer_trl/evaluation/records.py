@@ -102,11 +102,10 @@ class Records:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._path = self.folder / COMPLETIONS
-        settings = json.loads(json.dumps(settings))
         if overwrite:
             for name in (SUMMARY, COMPLETIONS, SETTINGS):
                 (self.folder / name).unlink(missing_ok=True)
-        self._refuse_other_settings(settings)
+        refuse_other_settings(self.folder, settings)
         self._write(SETTINGS, json.dumps(settings, indent=2))
 
     def load(self, batch_sizes: list[int]) -> dict[int, list[SampleRecord]]:
@@ -143,30 +142,33 @@ class Records:
         """Write the summary, and return its path."""
         return self._write(SUMMARY, json.dumps(summary, indent=2))
 
-    def _refuse_other_settings(self, settings: dict[str, Any]) -> None:
-        path = self.folder / SETTINGS
-        if not path.exists() and self._path.exists():
-            raise InvalidValueError(
-                f"{self.folder} holds completions, but {SETTINGS}, with what they depend on, is missing. "
-                "Give another folder, or --overwrite."
-            )
-        saved = flatten_settings(read_mapping(path) if path.exists() else settings)
-        current = flatten_settings(settings)
-        differences = "; ".join(
-            f"{key}: {saved.get(key)!r} there, {current.get(key)!r} here"
-            for key in sorted(saved.keys() | current.keys())
-            if saved.get(key) != current.get(key)
-        )
-        if differences:
-            raise InvalidValueError(
-                f"{self.folder} holds an evaluation with other settings ({differences}). "
-                "Give another folder, the same settings, or --overwrite."
-            )
-
     def _write(self, name: str, text: str) -> Path:
         path = self.folder / name
         write_text_whole(path, text)
         return path
+
+
+def refuse_other_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Raise `ValueError` if `folder` holds an evaluation with other settings, or completions without settings."""
+    path = folder / SETTINGS
+    if not path.exists() and (folder / COMPLETIONS).exists():
+        raise InvalidValueError(
+            f"{folder} holds completions, but {SETTINGS}, with what they depend on, is missing. "
+            "Give another folder, or --overwrite."
+        )
+    written = json.loads(json.dumps(settings))
+    saved = flatten_settings(read_mapping(path) if path.exists() else written)
+    current = flatten_settings(written)
+    differences = "; ".join(
+        f"{key}: {saved.get(key)!r} there, {current.get(key)!r} here"
+        for key in sorted(saved.keys() | current.keys())
+        if saved.get(key) != current.get(key)
+    )
+    if differences:
+        raise InvalidValueError(
+            f"{folder} holds an evaluation with other settings ({differences}). "
+            "Give another folder, the same settings, or --overwrite."
+        )
 
 
 def _format_lines(judged: Sequence[SampleRecord]) -> str:

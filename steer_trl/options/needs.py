@@ -38,6 +38,7 @@ SIGNS = {
     "off_policy_mask_threshold": Need((None,), "it turns the sign of single tokens, and this drops completions by it"),
     "loss_type": Need(("sapo", "vespo"), "it turns the sign of single tokens, and this loss goes by it", refused=True),
 }
+ALL_TOKENS = {"top_entropy_quantile": Need((1.0,), "its penalty would act on the tokens of the highest entropy only")}
 OWN_LOSS = TOKEN_RATIOS | {
     "loss_type": Need(
         tuple(name for name, loss in LOSSES.items() if not loss.clips),

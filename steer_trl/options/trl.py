@@ -12,11 +12,13 @@ class Loss(NamedTuple):
     """The properties of one of TRL's losses.
 
     `clips` states whether a clipped token has no gradient. `averages_over` names the units over which the loss is
-    averaged.
+    averaged. `weighs_tokens` states whether each token keeps a gradient of its own if a completion has one ratio
+    (`importance_sampling_level="sequence"`).
     """
 
     clips: bool
     averages_over: str
+    weighs_tokens: bool = False
 
 
 LOSSES = {
@@ -25,11 +27,12 @@ LOSSES = {
     "bnpo": Loss(clips=True, averages_over="micro-batch tokens"),
     "dr_grpo": Loss(clips=True, averages_over="completions"),
     "luspo": Loss(clips=True, averages_over="completions"),
-    "cispo": Loss(clips=False, averages_over="rollout tokens"),
+    "cispo": Loss(clips=False, averages_over="rollout tokens", weighs_tokens=True),
     "sapo": Loss(clips=False, averages_over="completions"),
-    "vespo": Loss(clips=False, averages_over="rollout tokens"),
+    "vespo": Loss(clips=False, averages_over="rollout tokens", weighs_tokens=True),
 }
 CLIPPED_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.clips)
+TOKEN_WEIGHING_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.weighs_tokens)
 TOKEN_MEAN_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.averages_over.endswith("tokens"))
 
 INTERVALS = {

@@ -130,6 +130,11 @@ def _check_result(shaper: Shaper, hook: str, result: Tensor, batch: TokenBatch) 
             "one number for each completion, return it with shape [B, 1]."
         )
     _refuse_bad_numbers(shaper, hook, result, batch.mask.bool())
+    if hook == "weights" and type(shaper) not in SHAPERS.values() and (batch.mask.bool() & (result < 0)).any():
+        raise InvalidValueError(
+            f"{type(shaper).__name__}.weights must return numbers of at least 0, got {result.min():g}. A weight below "
+            "0 turns the sign of an advantage, by which TRL clips. Clamp the weights, or return a bonus instead."
+        )
 
 
 def _refuse_bad_numbers(shaper: Shaper, hook: str, result: Tensor, where: Tensor | None = None) -> None:

@@ -227,12 +227,14 @@ class Position(NamedTuple):
         per_step (`int`): the number of micro-batches of the same rollout in one optimizer step.
         per_iteration (`int`): the number of micro-batches into which a rollout is split.
         per_rollout (`int`): the number of micro-batches that are trained on per rollout, over all iterations.
+        per_update (`int`): the number of micro-batches in one optimizer step, of whatever rollouts.
     """
 
     of_run: int
     per_step: int
     per_iteration: int
     per_rollout: int
+    per_update: int
 
     @property
     def of_rollout(self) -> int:
@@ -252,7 +254,8 @@ class Position(NamedTuple):
     @property
     def is_in_first_step(self) -> bool:
         """Whether the policy was not updated since the rollout."""
-        return self.of_rollout < self.per_step
+        start = self.of_run - self.of_rollout
+        return self.of_run // self.per_update == start // self.per_update
 
     @property
     def is_in_first_iteration(self) -> bool:
@@ -268,8 +271,9 @@ class Position(NamedTuple):
 def find_position(trainer: GRPOTrainer) -> Position:
     """Return where the next micro-batch stands, or the one whose loss is being computed."""
     per_iteration = trainer.args.steps_per_generation
-    per_step = min(trainer.args.gradient_accumulation_steps, per_iteration)
-    return Position(micro_batches_done(trainer), per_step, per_iteration, steps_per_rollout(trainer))
+    per_update = trainer.args.gradient_accumulation_steps
+    per_step = min(per_update, per_iteration)
+    return Position(micro_batches_done(trainer), per_step, per_iteration, steps_per_rollout(trainer), per_update)
 
 
 def rest_of_step(trainer: GRPOTrainer) -> list[dict[str, Any]]:

@@ -87,14 +87,16 @@ class TestRecipes:
         _, args, _ = parse([*line, "--hold_entropy_by", "repo_r"])
         assert args.shaping_names == ("f_grpo", "repo_r") and args.stare_top_fraction == 0.1
 
-    def test_options_of_the_method_that_the_level_moves_go_with_the_level_alone(self, tmp_path):
-        far, options = tmp_path / "far.yaml", "shaping_options: {repo_r: {quantile: 0.3}, f_grpo: {gamma: 2.0}}\n"
-        far.write_text(f"advantage_shaping: f_grpo\nhold_entropy: 0.98\nhold_entropy_by: repo_r\n{options}")
+    def test_options_of_the_method_that_the_level_moves_go_with_the_level_alone(self, tmp_path, monkeypatch):
+        far, options = tmp_path / "far.yaml", "shaping_options: {clip_bounds.ClipBounds: {}, f_grpo: {gamma: 2.0}}\n"
+        moved = "hold_entropy: 0.98\nhold_entropy_by: clip_bounds.ClipBounds\nepsilon: 1.0\nepsilon_high: 1.0e+9\n"
+        far.write_text(f"advantage_shaping: f_grpo\n{moved}{options}")
+        monkeypatch.syspath_prepend(str(ROOT / "examples/methods"))
         line = ["--config", str(far), *NEEDED, "--output_dir", "x"]
         _, args, _ = parse([*line, "--advantage_shaping", "none"])
-        assert args.shaping_names == ("repo_r",) and list(args.shaping_options) == ["repo_r"]
+        assert args.shaping_names == (*args.shaping_options,) == ("clip_bounds.ClipBounds",)
         _, args, _ = parse([*line, "--hold_entropy", "none"])
-        assert args.shaping_names == ("f_grpo",) and list(args.shaping_options) == ["f_grpo"]
+        assert args.shaping_names == (*args.shaping_options,) == ("f_grpo",) and args.epsilon == 0.2
 
     def test_typed_settings_beside_the_method_stay(self):
         line = ["--config", str(SMOKE), *NEEDED, "--use_vllm", "false", "--advantage_shaping", "none"]

@@ -32,12 +32,13 @@ from steer_trl import SteerGRPOConfig
 from steer_trl.demo.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.support.exceptions import CannotContinueError
 from steer_trl.support.system import leave_group
+from steer_trl.trainer.checks import sampled
 from steer_trl.trainer.dry_run import dry_run
 from steer_trl.trainer.forward import head_pass
 from steer_trl.trainer.log import step_log, token_samples
 
 COMPLETIONS = 16
-OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/", "dynamic_sampling/")
+OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/", "dynamic_sampling/", "sampled_as_scored")
 FIRST = ("grad_norm", "entropy", "reward", "shaping/relative_change")
 torch.set_num_threads(1)
 
@@ -138,6 +139,9 @@ def running_out_of_memory(trainer, part):
             yield
     elif part == "tokens":
         with patch.object(token_samples, "token_numbers", fail):
+            yield
+    elif part == "sampled":
+        with patch.object(sampled, "sum_gaps", fail):
             yield
     else:  # the pass of the head, which gives the predicted one
         with patch.object(head_pass, "add_fused_lm_head"), patch.object(head_pass.HeadOnly, "forward", fail):

@@ -11,7 +11,7 @@ from support.methods import batches
 from support.methods.batches import SEEDS, advantages, bonus, method, random_batch, random_rollout, shaped, weights
 from support.runs import of_method
 
-from steer_trl.shaping import Rollout, TokenBatch
+from steer_trl.shaping import SHAPERS, Rollout, TokenBatch
 
 
 class TestBadNumbers:
@@ -27,6 +27,17 @@ class TestBadNumbers:
         ours, theirs = (advantages(name, x) for x in (rollout, self.spoilt(rollout, missing.unsqueeze(1))))
         before = (rollout.advantages * rollout.mask)[missing]
         assert torch.equal(ours[missing], before if name in batches.SCALING else 0 * before)
+        torch.testing.assert_close(ours, theirs)
+
+    @pytest.mark.parametrize("name", [name for name in batches.REPLACING if "correctness" in SHAPERS[name].reads])
+    @given(SEEDS)
+    def test_completions_that_only_another_function_scored_are_in_no_group(self, name, seed):
+        rollout = random_rollout(seed)
+        missing = random_rollout(seed, missing=0.4).rewards.isnan()
+        rollout = replace(rollout, deciding_rewards=rollout.rewards.masked_fill(missing, torch.nan))
+        other = replace(rollout, rewards=torch.where(missing, 1 - rollout.rewards, rollout.rewards))
+        ours, theirs = (advantages(name, x) for x in (rollout, self.spoilt(other, missing.unsqueeze(1))))
+        assert (ours[missing] == 0).all()
         torch.testing.assert_close(ours, theirs)
 
     @pytest.mark.parametrize("name", batches.ON_ROLLOUTS)

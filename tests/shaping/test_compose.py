@@ -1,7 +1,7 @@
 """Several methods at once, and methods of one's own."""
 
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
 
 import pytest
 import torch
@@ -139,8 +139,7 @@ def test_a_number_for_each_completion_is_not_read_as_one_for_each_token(hook):
 HOOKS = {"advantages": "[N]", "scales": "[N]", "rollout_bonus": "[N, T]", "bonus": "[B, T]", "weights": "[B, T]"}
 
 
-@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize(("hook", "bad"), [*product(HOOKS, (torch.nan, torch.inf)), ("weights", -0.1)])
 @given(SEEDS)
 def test_a_custom_method_that_returns_no_number_is_named(hook, bad, seed):
     batch, rollout = random_batch(seed), random_rollout(seed)

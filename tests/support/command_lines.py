@@ -21,6 +21,7 @@ FILES = {
     "nul.yaml": f'extends: {SMOKE}\nenv: {{A: "a\\0"}}\n',
     "tracker.yaml": f"extends: {SMOKE}\nreport_to: {{a: b}}\n",
     "reward.yaml": f"extends: {SMOKE}\nreward_funcs: maths\n",
+    "bare.yaml": f"extends: {SMOKE}\non: 2\n",
     "no.yaml": f"extends: {SMOKE}\neval_strategy: no\neval_benchmarks: problems.jsonl\n",
     "latin.jsonl": '{"problem": "Wie groß?", "answer": "2"}\n'.encode("latin-1"),
     "objects.jsonl": '{"problem": {"a": 1}, "answer": "2"}\n' * 8,
@@ -90,6 +91,7 @@ LINES = [
     train(**{"steer-lamda-min": 0.7}),
     train(max_step=3),
     train(dry_run="true", resume_from_checkpoint="true"),
+    train(accelerate_config="cpu", num_processes=2),
     train(lr=1e-3, epochs=2, batch_size=8, model="tiny", dataset="problems.jsonl"),
     ["train", "first_run"],
     [*train(), "steer"],
@@ -112,6 +114,7 @@ LINES = [
     train(config="nul.yaml"),
     train(config="reward.yaml"),
     train(config="no.yaml"),
+    train(config="bare.yaml"),
     # Methods.
     train(advantage_shaping="ster"),
     train(advantage_shaping=["psr", "nsr"]),

@@ -27,8 +27,8 @@ def test_a_position_is_the_place_in_trls_schedule(per_iteration, iterations, per
         assert position.is_first_of_rollout is (run[done] == of_rollout[0])
         assert position.is_in_first_iteration is (iteration == 0)
         assert position.of_iteration == number
+        assert position.is_in_first_step is (step == of_rollout[0][-1])
         if per_iteration % per_step == 0:  # a step never spans two rollouts or iterations
-            assert position.is_in_first_step is (step == of_rollout[0][-1])
             assert position.has_rollout_in_step is (len({place[-1] for place in of_rollout}) == 1)
             if run[done - 1][-1] != step or done == 0:
                 others = [place for place in run if place[-1] == step][1:]

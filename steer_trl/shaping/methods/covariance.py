@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.options.base import Setting, ShapingConfig
-from steer_trl.options.needs import SIGNS, TOKEN_RATIOS, UNCLIPPED
+from steer_trl.options.needs import ALL_TOKENS, SIGNS, TOKEN_RATIOS, UNCLIPPED
 from steer_trl.shaping.base import PAPERS, Config, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.clipping import find_clipped
@@ -142,7 +142,7 @@ class KlCov(ByCovariance[ShapingConfig]):
 
     options_class = KlCovOptions
     options: KlCovOptions
-    needs = SIGNS
+    needs = SIGNS | ALL_TOKENS
     surrogate = UNCLIPPED
 
     def rank(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:

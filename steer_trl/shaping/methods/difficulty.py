@@ -88,6 +88,14 @@ class ByDifficulty(Shaper[Config]):
         """Return a tensor `[N]`: 1 for correct, 0 for incorrect and NaN for unscored completions."""
         return is_right(rollout, self.args).float().masked_fill(deciding_rewards(rollout).isnan(), torch.nan)
 
+
+class OfTwoValues(ByDifficulty[Config]):
+    """The base class of `maxrl` and `pass_at_k`, which replace the advantages by those of r in {0, 1}."""
+
+    # The rewards of all ranks are compared, so that all of them refuse a third value.
+    reads = (*ByDifficulty.reads, "all_ranks")
+    needs = OWN_OR_UNSCALED_ADVANTAGES
+
     def find_only_correct(self, rollout: Rollout, name: str) -> Float[Tensor, "N"]:
         """Return the result of [`find_correct`], after checking the rewards.
 
@@ -106,12 +114,11 @@ class ByDifficulty(Shaper[Config]):
         return correct
 
 
-class MaxRL(ByDifficulty[CorrectnessSettings]):
+class MaxRL(OfTwoValues[CorrectnessSettings]):
     """MaxRL, which replaces the advantages with (r - p) / p."""
 
     settings_class = CorrectnessSettings
     paper = PAPERS["2602.02710"]
-    needs = OWN_OR_UNSCALED_ADVANTAGES
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return MaxRL's advantages (r - p) / p; 0 where the reward is missing."""
@@ -140,12 +147,11 @@ class FGrpo(ByDifficulty[CorrectnessSettings]):
         return focal_factors(self.find_correct(rollout), rollout.num_generations, self.options.gamma)
 
 
-class PassAtK(ByDifficulty[PassAtKSettings]):
+class PassAtK(OfTwoValues[PassAtKSettings]):
     """Pass@k training, which replaces the advantages with pass@k advantages."""
 
     settings_class = PassAtKSettings
     paper = PAPERS["2508.10751"]
-    needs = OWN_OR_UNSCALED_ADVANTAGES
 
     @classmethod
     def complaints(cls, args: PassAtKSettings) -> list[str]:

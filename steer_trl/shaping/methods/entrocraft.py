@@ -4,10 +4,10 @@ r"""Entrocraft, arXiv 2604.26326: above an entropy band only positive advantages
     A_hat_i = A_i G / |S| if i is in S, else 0      S = {i in the group: m A_i >= 0}
     lower(s) = lower + (lower_end - lower) s        upper(s) = lower(s) + width
 
-G is the number of completions in a group, and s is the share of the run that is done. Inside the band, A_hat = A. An
-update on positive advantages lowers the entropy, and one on negative advantages raises it, so dropping the others
-moves the entropy back into the band. Any advantages can be filtered. If a method has given the tokens of a completion
-different advantages, the sign of their sum counts.
+G is the number of scored completions in a group, and s is the share of the run that is done. Inside the band, A_hat =
+A. An update on positive advantages lowers the entropy, and one on negative advantages raises it, so dropping the
+others moves the entropy back into the band. Any advantages can be filtered. If a method has given the tokens of a
+completion different advantages, the sign of their sum counts.
 
 This is Algorithm 1 with equation 5, read in the text of the paper. The authors' code (lblaoke/entrocraft) departs from
 it in two ways. Outside the band its advantages are the rewards, 1 or -1, without a baseline, so a group that is all
@@ -21,6 +21,7 @@ any weights.
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -45,7 +46,7 @@ class Entrocraft(Shaper[ShapingConfig]):
     options_class = EntrocraftOptions
     options: EntrocraftOptions
     paper = PAPERS["2604.26326"]
-    reads = ("mean_entropy",)
+    reads = ("mean_entropy", "rewards")
     distinguishes_tokens = False
 
     def __init__(self, args: ShapingConfig) -> None:
@@ -65,10 +66,12 @@ class Entrocraft(Shaper[ShapingConfig]):
         self.direction = int(entropy > self.upper) - int(entropy < self.lower)
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return G / |S| for the completions in S, and 0 for the others."""
+        """Return G / |S| for the completions in S, and 0 for the others; 1 for a completion without a reward."""
         total = (rollout.advantages * rollout.responses).sum(1)
-        is_kept = (self.direction * total >= 0).float().view(-1, rollout.num_generations)
-        return (is_kept / is_kept.mean(1, keepdim=True).clamp(min=1 / rollout.num_generations)).flatten()
+        is_scored = ~rollout.rewards.isnan().view(-1, rollout.num_generations)
+        is_kept = is_scored & (self.direction * total >= 0).view(-1, rollout.num_generations)
+        factor = is_scored.sum(1, keepdim=True) / is_kept.sum(1, keepdim=True).clamp(min=1)
+        return torch.where(is_scored, factor * is_kept, 1.0).flatten()
 
     def metrics(self) -> dict[str, float]:
         """Return the bounds of the band, in nats per token."""

@@ -35,7 +35,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from steer_trl.options.base import ShapingConfig
-from steer_trl.options.needs import SIGNS, TOKEN_RATIOS, Need
+from steer_trl.options.needs import ALL_TOKENS, SIGNS, TOKEN_RATIOS, Need
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
@@ -45,7 +45,8 @@ class JsToStart(Shaper[ShapingConfig]):
 
     paper = PAPERS["2509.07430"]
     replaces_kl: ClassVar[bool] = True
-    needs = SIGNS | TOKEN_RATIOS | {"sync_ref_model": Need((False,), "the reference would not stay the initial model")}
+    needs = SIGNS | TOKEN_RATIOS | ALL_TOKENS
+    needs |= {"sync_ref_model": Need((False,), "the reference would not stay the initial model")}
 
     @classmethod
     def complaints(cls, args: ShapingConfig) -> list[str]:

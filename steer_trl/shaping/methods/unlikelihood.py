@@ -21,7 +21,7 @@ from steer_trl.options.base import CorrectnessSettings, Setting
 from steer_trl.options.needs import OWN_ADVANTAGES
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.scores import is_right, standardize
+from steer_trl.shaping.scores import deciding_rewards, is_right, standardize
 
 
 @dataclass
@@ -48,10 +48,11 @@ class Unlikelihood(Shaper[CorrectnessSettings]):
         """Return the advantages of the shaped rewards R'; 0 where the reward is missing."""
         group_size = rollout.num_generations
         likelihood = rollout.mean_of_tokens(rollout.logps)
+        is_missing = rollout.rewards.isnan() | deciding_rewards(rollout).isnan()
         # A completion without tokens or without a reward ranks last, so that the other ranks do not shift.
-        likelihood = torch.where(likelihood.isnan() | rollout.rewards.isnan(), torch.inf, likelihood)
+        likelihood = torch.where(likelihood.isnan() | is_missing, torch.inf, likelihood)
         order = likelihood.view(-1, group_size).argsort(dim=1, stable=True)
         rank = order.argsort(dim=1).flatten()
         softened = rollout.rewards * (1 - self.options.beta * rank / group_size)
         rewards = torch.where(is_right(rollout, self.args), softened, rollout.rewards)
-        return standardize(rewards, group_size, eps=1e-6)
+        return standardize(rewards.masked_fill(is_missing, torch.nan), group_size, eps=1e-6)

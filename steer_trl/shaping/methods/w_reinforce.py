@@ -58,7 +58,9 @@ class WReinforce(Shaper[CorrectnessSettings]):
         counts = trained if self.args.loss_type in TOKEN_MEAN_LOSSES else torch.ones_like(trained)
         weights = torch.where(is_correct, self.positive, -1.0)
         if len(self.keeps) == 1:
-            weights = weights * (counts.sum() / (counts * is_kept).sum().clamp(min=1))
+            # The loss counts a truncated completion that it leaves out, which is not among those that it trains on.
+            is_trained = is_kept & (trained > 0)
+            weights = weights * (counts.sum() / (counts * is_trained).sum().clamp(min=1))
         return torch.where(is_kept, weights, 0.0)
 
 

@@ -17,6 +17,7 @@ from trl.trainer.utils import pad
 
 from steer_trl.monitoring.alarms import AlarmReporter, call_safely
 from steer_trl.monitoring.sampled import estimate_gap, sum_gaps
+from steer_trl.support.precision import to_double
 from steer_trl.support.randomness import keep_random_state
 from steer_trl.trainer.log.guard import ignore_failure
 from steer_trl.trainer.trl import (
@@ -60,17 +61,30 @@ class SampledAsScored:
         if self._last is not None and rollout - self._last < EVERY:
             return
         self._last = rollout
+        accelerator = trainer.accelerator
+        rows = self._count_rows(generated)
+        sums = to_double(torch.zeros(3, device=accelerator.device))
+        # Only what this rank does alone may fail: a rank that skips a reduction would leave the others waiting in it.
         with ignore_failure(trainer, "The difference between sampled and scored policy cannot be measured"):
-            self._log(self._sum(generated), is_first)
+            sums = self._sum(generated, rows)
+        self._log(accelerator.reduce(sums, reduction="sum"), is_first)
 
-    def _sum(self, generated: tuple[Any, ...]) -> Tensor:
+    def _count_rows(self, generated: tuple[Any, ...]) -> int:
+        """Return how many completions each rank scores. Collective.
+
+        It is the same number on every rank, because a pass of a sharded model is collective.
+        """
+        accelerator = self._trainer.accelerator
+        _, completions, *_ = generated
+        count = torch.tensor(float(sum(map(len, completions))), device=accelerator.device)
+        mean_length = accelerator.reduce(count, reduction="mean").item() / len(completions)
+        return min(len(completions), math.ceil(TOKENS / max(mean_length, 1.0) / accelerator.num_processes))
+
+    def _sum(self, generated: tuple[Any, ...], rows: int) -> Tensor:
+        """Return this rank's sums (`sum_gaps`) over its first `rows` completions."""
         trainer = self._trainer
         accelerator = trainer.accelerator
         prompts, completions, tool_masks, *_ = generated
-        count = torch.tensor(float(sum(map(len, completions))), device=accelerator.device)
-        mean_length = accelerator.reduce(count, reduction="mean").item() / len(completions)
-        # The same number of rows on every rank, because a pass of a sharded model is collective.
-        rows = min(len(completions), math.ceil(TOKENS / max(mean_length, 1.0) / accelerator.num_processes))
         written = tool_masks or [[1] * len(ids) for ids in completions]
         prompt_ids, prompt_mask = self._pad(prompts[:rows], "left")
         completion_ids, completion_mask = self._pad(completions[:rows], "right")
@@ -89,8 +103,7 @@ class SampledAsScored:
                 batch_size=trainer.args.per_device_train_batch_size,
                 compute_entropy=True,
             )
-        sums = sum_gaps(logps, entropies, mask)
-        return accelerator.reduce(sums, reduction="sum")
+        return sum_gaps(logps, entropies, mask)
 
     def _pad(self, rows: list[list[int]], side: str, padding_value: int | None = None) -> tuple[Tensor, Tensor]:
         """Return the `rows` as one tensor, and the mask of its values."""

@@ -1,5 +1,7 @@
 """Entrocraft's filter is Algorithm 1 of its paper, written out for plain numbers."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -41,13 +43,27 @@ def test_entrocraft_inside_its_band_is_grpo_bit_for_bit(seed):
     assert torch.equal(advantages("entrocraft", rollout), rollout.advantages * rollout.mask)
 
 
+@given(SEEDS, st.sampled_from([0.05, 2.0]))
+def test_a_completion_without_a_reward_is_in_no_group(seed, entropy):
+    rollout = random_rollout(seed, missing=0.3)
+    missing = rollout.rewards.isnan()
+    turned = torch.where(missing.unsqueeze(1), -rollout.advantages, rollout.advantages)
+    shaper = method("entrocraft", **BAND)
+    shaper.on_rollout(entropy)
+    ours, theirs = (shaper.scales(replace(rollout, advantages=values)) for values in (rollout.advantages, turned))
+    assert torch.equal(ours, theirs) and (ours[missing] == 1).all()
+    # G counts those with a reward, so the factors of a group with any left have a mean of 1 over them.
+    for group, absent in zip(*(x.view(-1, rollout.num_generations) for x in (ours, missing)), strict=True):
+        assert (group[~absent] == 0).all() or group[~absent].mean().item() == pytest.approx(1)
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_group_of_rejected_completions_is_left_out(sign):
     rollout = random_rollout(0)
     alike = torch.full_like(rollout.advantages, sign)
     shaper = method("entrocraft", **BAND)
     shaper.on_rollout(0.0 if sign > 0 else 9.0)
-    assert (shaper.scales(shaping.Rollout(rollout.num_generations, rollout.mask, alike)) == 0).all()
+    assert (shaper.scales(replace(rollout, advantages=alike)) == 0).all()
 
 
 def test_a_resumed_run_has_the_same_band():

@@ -70,6 +70,21 @@ def test_rewards_of_more_than_two_values_are_refused(name, rewards):
         method(name).advantages(of_rewards(rewards))
 
 
+@given(SEEDS)
+def test_what_is_kept_has_the_mean_of_the_loss(seed):
+    """The factor all / kept: of tokens, or of completions, of which the loss leaves out those that are truncated."""
+    rollout = random_rollout(seed, empty=True)
+    trained = rollout.mask.sum(1)
+    for name, sign in (("nsr", -1.0), ("psr", 1.0)):
+        kept = (rollout.rewards > 0) == (sign > 0)
+        for loss_type, counts in (("dapo", trained), ("grpo", torch.ones_like(trained))):
+            ours = method(name, loss_type=loss_type).advantages(rollout)
+            assert (ours[~kept] == 0).all()
+            if (trained[kept] > 0).any():
+                mean = (ours * counts)[trained > 0].sum() / counts.sum()
+                assert mean.item() == pytest.approx(sign)
+
+
 def test_k_below_the_completions_of_a_group():
     with pytest.raises(ValueError, match=r"pass_at_k.*num_generations=8"):
         method("pass_at_k", pass_at_k=8)
