@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from support.runs import ON_CPU
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from steer_trl import SteerGRPOConfig
+from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.cli.train import parse
 from steer_trl.data.instructions import INSTRUCTIONS
 from steer_trl.entropy.start import ENOUGH_GROUPS
@@ -58,12 +60,32 @@ def test_smoke_recipe_trains_a_checkpoint_that_transformers_loads(tmp_path, tiny
     assert {"shaping/weight_mean", "stare/gate", "rollout_entropy"} <= state["log_history"][0].keys()
 
 
+def test_the_plain_script_has_the_settings_of_its_recipe():
+    ours = runpy.run_path(str(ROOT / "examples/train_math.py"))["RECOMMENDED"]
+    recipe = load_recipe("recommended_qwen2.5_math_1.5b")
+    assert ours == {name: recipe[name] for name in ours}
+    assert {"max_steps", "lr_scheduler_type", "max_completion_length", "hold_entropy"} <= ours.keys()
+
+
 def test_the_plain_script(tmp_path, tiny_folder, problems):
     fields = {"model": tiny_folder, "dataset": problems, "output_dir": tmp_path / "out", "max_steps": 1}
     fields |= {"per_device_train_batch_size": 8, "max_completion_length": 4, "use_cpu": "true", "bf16": "false"}
     fields |= {"gradient_accumulation_steps": 1, "steps_per_generation": 1, "dynamic_sampling_max_attempts": 1}
     run(ROOT / "examples/train_math.py", *flags(fields), folder=tmp_path)
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+
+
+@pytest.mark.usefixtures("default_port")
+def test_a_dry_run_of_two_processes_ends_when_one_of_them_is_slow(tmp_path, tiny_folder, problems):
+    """The main process has made the folder when the other one has loaded its rewards."""
+    slow = "import os, time\ntime.sleep(5 * int(os.environ['RANK']))\n"
+    score = "def score(completions, **_):\n    return [float(i % 2) for i, _ in enumerate(completions)]\n"
+    (tmp_path / "slow.py").write_text(slow + score)
+    fields = {"accelerate_config": ROOT / "configs/accelerate/cpu_2_processes.yaml", "config": SMOKE}
+    fields |= {"model_name_or_path": tiny_folder, "dataset_name": problems, "output_dir": tmp_path / "out"}
+    fields |= {"reward_funcs": "slow.score", "dry_run": "true"}
+    done = run("-m", "steer_trl.cli", "train", *flags(fields), folder=tmp_path, PYTHONPATH=f"{ROOT}:{tmp_path}")
+    assert "A dry run: " in done.stdout and not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("default_port")

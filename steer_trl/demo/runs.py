@@ -28,6 +28,7 @@ from steer_trl.monitoring import run_files
 from steer_trl.monitoring.key_names import ENTROPY, GENERATED_TOKENS
 from steer_trl.support.exceptions import CannotContinueError
 from steer_trl.support.system import write_text_whole
+from steer_trl.support.validation import check_interval, refuse
 
 SHIPPED = Path(__file__).parent / "start"
 """The folder of the model that runs with seed 0 start from. It also holds the model's evaluation.
@@ -75,9 +76,14 @@ class Demo:
         """Train and test both models in `folder`, and show a progress bar for each.
 
         Raises:
+            `ValueError`: a number is outside of its range.
             `CannotContinueError`: the folder has runs with other settings, another demonstration works in it, or a
                 process failed.
         """
+        complaints = check_interval("seed", self.seed, "[0, 4294967295]")
+        complaints += check_interval("tokens", self.tokens, "[1, inf)")
+        complaints += check_interval("problems", self.problems, f"[1, {SPLITS['test']}]")
+        refuse(complaints, "steer-trl demo")
         folder = folder.absolute()
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -108,7 +114,10 @@ class Demo:
         trained again, because a part of the test may already have its answers.
         """
         if self.seed == 0:
-            shutil.copytree(SHIPPED, folder / START, dirs_exist_ok=True)
+            # Its test, which ships as well, has the default number of problems.
+            is_tested = self.problems == Demo.problems
+            ignored = None if is_tested else shutil.ignore_patterns(TEST)
+            shutil.copytree(SHIPPED, folder / START, ignore=ignored, dirs_exist_ok=True)
         elif not (folder / START).exists():
             unfinished = folder / UNFINISHED_START
             shutil.rmtree(unfinished, ignore_errors=True)

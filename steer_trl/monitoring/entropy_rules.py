@@ -156,8 +156,8 @@ ENTROPY_RULES = (
         read=compare_with_stare_target,
         compared="`entropy` over `stare/target_entropy`, while the gate is open",
         text="the entropy is {entropy:.3g} nats, {value:.0%} of its target {level:.3g}, although the gate is open all "
-        "the time. The weights are too weak: use stare_variant='C2', a larger stare_amplify and a smaller "
-        "stare_attenuate, or stare_adaptive=True. Or lower stare_target_entropy.",
+        "the time. The weights are too weak: use a larger stare_amplify and a smaller stare_attenuate, "
+        "or stare_variant='C2' or stare_adaptive=True if the run has another. Or lower stare_target_entropy.",
     ),
     Rule(
         name="saturated",

@@ -200,8 +200,9 @@ LEARNING_RULES = (
         compared="`math_reward/unanswered`",
         explained_by=("never_ends",),
         text="in {value:.0%} of the completions the reward finds no answer that it can parse, so even a correct "
-        "answer counts as incorrect. Ask for \\boxed{{}} in the prompt, or change what the reward looks for. A base "
-        "model may need a chat template or an example. Read some completions (log_completions=True).",
+        "answer counts as incorrect. Ask in the prompt for the form that the reward reads, such as \\boxed{{}}, or "
+        "change what it looks for. A base model may need a chat template or an example. Read some completions "
+        "(log_completions=True).",
     ),
     Rule(
         name="one_reward",
@@ -242,7 +243,7 @@ LEARNING_RULES = (
         explained_by=("never_ends",),
         text="{value:.0%} of the completions are cut off at max_completion_length, and most rewards count them as "
         "incorrect. Raise max_completion_length, look for repetition in the completions (log_completions=True), or "
-        "set mask_truncated_completions=True.",
+        "leave them out of the loss (mask_truncated_completions=True, if that is not set).",
     ),
     Rule(
         name="dead_groups",

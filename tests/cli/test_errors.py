@@ -50,10 +50,16 @@ NAMED = [  # the mistakes of each kind, and what the lines on stderr must name
     (train(report_to="tensorbord"), "report_to=['tensorbord']"),
     (train(config="tracker.yaml"), "{'a': 'b'}"),
     (train(lora_r=8, use_dora="true"), "lora_r=8", "use_dora=True"),
+    (train(lora_r=16), "lora_r=16"),  # its default
+    (train(dtype="bfloat16", model_init_kwargs='{"dtype": "float32"}'), "dtype='bfloat16'"),
+    (train(config="bare.yaml"), "got True"),
+    (train(accelerate_config="cpu", num_processes=2), "num_processes=2"),
     (train(dataset_name="bad.jsonl"), "in row"),
     (train(reward_funcs="raises.f"), "raises.py, line 2"),
     (train(output_dir="run"), "checkpoint-4"),
     (evaluate(backend="vlm"), "'vllm'"),
+    (evaluate(temperatures=[0.5, 1], top_p=0.7), "top_p=0.7"),
+    (["demo", "--problems", "0", "--tokens", "0", "--output_dir", "new"], "problems", "tokens"),
     (["report", "nope"], "nope"),
 ]
 if not torch.accelerator.is_available():

@@ -70,6 +70,11 @@ def test_the_answers_of_a_problem_are_sixteen_each(demo):
     assert sum(map(sum, counts)) == 32
 
 
+def test_the_start_is_tested_on_the_same_problems(demo):
+    lines = (demo[0] / "out/start/_test/t1/completions.jsonl").read_text().splitlines()
+    assert len({json.loads(line)["id"] for line in lines}) == 8
+
+
 def test_the_same_command_again_trains_nothing(demo):
     folder, done = demo
     logs = [folder / f"out/{name}/_logs/metrics.jsonl" for name in ("grpo", "held")]

@@ -145,6 +145,18 @@ def test_a_sweep_is_several_samplings(tiny_folder, sums, tmp_path):
         RecipeParser((EvalArguments,)).parse_args_and_config([*needed, "--config", str(recipe)])
 
 
+def test_another_evaluation_in_a_sweeps_last_folder_is_found_before_the_first_sample(
+    tiny_folder, sums, tmp_path, monkeypatch
+):
+    fields = {"model_name_or_path": str(tiny_folder), "output_dir": str(tmp_path / "out"), "benchmarks": [str(sums)]}
+    (tmp_path / "out/t1").mkdir(parents=True)
+    (tmp_path / "out/t1/settings.json").write_text('{"seed": 3}')
+    monkeypatch.setattr("steer_trl.cli.evaluate.evaluate", lambda *_: pytest.fail("it draws"))
+    with pytest.raises(ValueError, match=r"t1 holds an evaluation with other settings"):
+        run(EvalArguments(**fields, temperatures=[0.5, 1.0]))
+    assert not (tmp_path / "out/t0.5").exists()
+
+
 def test_the_papers_wording_differs_between_benchmarks(tiny_folder, tmp_path):
     names = {name: tmp_path / f"{name}.jsonl" for name in (*OF_THE_PAPERS, "mine")}
     for path in names.values():

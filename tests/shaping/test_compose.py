@@ -117,7 +117,7 @@ class Rows(Shaper):
     hook, keepdim = "weights", False
 
     def _rows(self, batch, measure):
-        return batch.logps.float().mean(1, keepdim=self.keepdim)
+        return batch.logps.float().exp().mean(1, keepdim=self.keepdim)
 
 
 @pytest.mark.parametrize("hook", ["weights", "bonus"])

@@ -246,7 +246,7 @@ DRY_RULES = (
         read=read_key(MEMORY),
         compared=f"`{MEMORY}`",
         text="the step took {value:.0%} of the device's memory, and later completions may be longer. Lower "
-        "per_device_train_batch_size, or set gradient_checkpointing=True.",
+        "per_device_train_batch_size or max_completion_length, and check that gradient_checkpointing is on.",
     ),
 )
 
