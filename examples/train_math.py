@@ -3,8 +3,8 @@
     accelerate launch --config_file configs/accelerate/zero2.yaml examples/train_math.py --output_dir runs/math
 
 The run holds the entropy, gives hard problems more weight, and resamples prompts. Every field of `SteerGRPOConfig` is
-a flag. `steer-trl train --config recommended_qwen2.5_math_1.5b` starts it from a recipe, with vLLM, weights in bfloat16,
-a limit for prompts, and evaluations. That command also offers LoRA and quantization.
+a flag. `steer-trl train --config recommended_qwen2.5_math_1.5b` starts it from a recipe, with vLLM, weights in
+bfloat16, a limit for prompts, and evaluations. That command also offers LoRA and quantization.
 """
 
 from dataclasses import dataclass
