@@ -53,7 +53,7 @@ def test_tests_named_in_docs_exist(page):
 def test_the_snippets_of_readme_are_the_measured_setting():
     ours = load_recipe("recommended_qwen2.5_math_7b")  # the measured setting, by tests/cli/test_recipes.py
     of_method = {name: ours[name] for name in ("hold_entropy", "advantage_shaping", "dynamic_sampling")}
-    as_measured = {name: ours[name] for name in ("epsilon_high", "lr_scheduler_type")}
+    as_measured = {name: ours[name] for name in ("epsilon_high", "lr_scheduler_type", "max_steps")}
     sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 16, "steps_per_generation": 64}
     assert settings_of_snippets() == [of_method, of_method | as_measured | sizes]
     text = (ROOT / "README.md").read_text()

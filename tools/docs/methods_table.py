@@ -47,7 +47,7 @@ def _properties(name: str, method: type[Shaper]) -> Iterator[tuple[str, str]]:
     for step in sorted({step for question, step in STEPS.items() if method.overrides(question)}):
         yield step, ""
     if method.overrides(*ROLLOUT_HOOKS):
-        yield f"acts on {'the whole rollout' if 'all_ranks' in method.reads else 'whole groups'}", ""
+        yield f"reads {'the whole rollout' if 'all_ranks' in method.reads else 'whole groups'}", ""
     if "draws" in method.reads:
         yield "draws tokens at random", ""
     if method.surrogate:
