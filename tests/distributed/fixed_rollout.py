@@ -4,9 +4,9 @@
 
 `CASES.json` holds a list of cases: `fields` of the configuration, `steps` to train, `variant` of the completions,
 `two_valued` rewards, a `judge` (a model that rewards), `lora`, a `dry_run` before the training (true, `refused`, or
-`alone` without a training), and `out_of_memory`, the diagnostics that fail on rank 1. `OUT.json` gets, for each, the
-weight and the final advantage of every token by completion, the losses, the rows of rank 0's micro-batches, and the
-change of the parameters.
+`alone` without a training), `raises`, the error of the training, and `out_of_memory`, the diagnostics that fail on
+rank 1. `OUT.json` gets, for each, the weight and the final advantage of every token by completion, the losses, the
+rows of rank 0's micro-batches, and the change of the parameters.
 """
 
 import itertools
@@ -74,7 +74,11 @@ def rollout(variant):
 
 
 def reward(variant, two_valued):
-    """Different rewards in a group, or two; in `one_sided`, the groups of the second half have no advantages."""
+    """Different rewards in a group, or two.
+
+    In `one_sided`, the groups of the second half have no advantages. In `other_value`, each half has two values of
+    its own.
+    """
     if variant == "by_prompt":
         return is_correct
 
@@ -83,6 +87,8 @@ def reward(variant, two_valued):
         numbers = [whole[tuple(ids)] for ids in completion_ids]
         flat = variant == "one_sided"
         rewards = [0.0 if flat and n >= COMPLETIONS // 2 else float((7 * n) % 5) + 0.1 * n for n in numbers]
+        if variant == "other_value":
+            return [(1.5 if n < COMPLETIONS // 2 else 3.0) * (x > 2) for n, x in zip(numbers, rewards, strict=True)]
         return [3.0 * (x > 2) for x in rewards] if two_valued else rewards
 
     return score
@@ -189,6 +195,10 @@ def run(case):
             trainer.dry_run()
     elif looks:
         assert trainer.dry_run().numbers
+    if message := case.get("raises"):
+        with pytest.raises(ValueError, match=message):
+            trainer.train()
+        return {"raised": gather_object([trainer.accelerator.process_index])}
     with running_out_of_memory(trainer, case.get("out_of_memory")):
         trainer.train()
     recorded = gather_object(trainer.recorded)

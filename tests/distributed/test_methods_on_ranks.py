@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.methods.batches import ON_ROLLOUTS
 from support.methods.cases import CASES, Case, threshold
+from support.processes import TWO_PROCESSES
 
 from steer_trl.shaping import SHAPERS
 
@@ -92,3 +93,11 @@ def test_only_groups_across_ranks_fetch_tokens(results, name):
     always, across = CASES[name].gathered_bytes or (0, bytes_per_token)
     assert [result["gathered_bytes"] for result in results[name, "plain"]] == [0, 0, always, always]
     assert [result["gathered_bytes"] for result in results[name, "across_ranks"]] == [0, across, across]
+
+
+def test_a_third_value_on_another_rank_is_refused_on_all(run_cases):
+    """The groups of each rank have rewards of two values."""
+    fields = [{"advantage_shaping": "maxrl"}, {"advantage_shaping": "pass_at_k", "pass_at_k": 2}]
+    fields = [case | {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1} for case in fields]
+    cases = [{"fields": case, "variant": "other_value", "raises": "needs rewards of two values"} for case in fields]
+    assert [result["raised"] for result in run_cases(cases, TWO_PROCESSES)] == [[0, 1]] * 2
