@@ -81,7 +81,7 @@ TABLES = {
     metrics_table: ["| `collapse` | `entropy`, over `roll", "| `truncation` | `completions/clipped_ratio` | ≥ 0.5 |"],
     methods_table: [
         "| draws tokens at random | `clip_cov` |",
-        "`pass_at_k`, `psr`, `nsr` |",
+        "whole rollout | `psr`, `nsr` |",
         "`repo_r` (0 to 1), ",
     ],
 }

@@ -248,6 +248,13 @@ class Shaper(HasOptions, Generic[Config]):
         """
         return {}
 
+    def check_rewards(self, rewards: Float[Tensor, "N"], deciding: Float[Tensor, "N"]) -> None:
+        """Raise `ValueError` if the method cannot work with the rewards of a new training rollout.
+
+        Called if `reads` names `"rewards"` or `"correctness"`, with the rewards of all ranks, so that all of them
+        refuse. `deciding` are the rewards that decide whether a completion is correct.
+        """
+
     def on_rollout(self, entropy: float) -> None:
         """Process the mean entropy per token (nats, over all ranks) of a new training rollout.
 

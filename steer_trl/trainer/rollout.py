@@ -29,7 +29,7 @@ from steer_trl.support.randomness import keep_random_state
 from steer_trl.support.validation import is_within, read_from_state
 from steer_trl.trainer.checks.rounding import RoundedRewards
 from steer_trl.trainer.checks.tripwire import Tripwire
-from steer_trl.trainer.correctness import CorrectnessRemarks
+from steer_trl.trainer.correctness import CorrectnessRemarks, deciding_reward, total_reward
 from steer_trl.trainer.forward.passes import Passes, ask_entropies
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.inputs import REF_LOGPS, ROWS, STORED_ENTROPIES, STORED_LOGPS, Score, loss_mask, store_score
@@ -236,6 +236,10 @@ class RolloutShaping:
     ) -> None:
         """Let the methods in `acting`, which read `reads`, change the advantages of `rollout`."""
         self._report_replaced(rollout)
+        if reads.rewards:
+            rewards = self.rewards_per_function
+            for shaper in acting:
+                shaper.check_rewards(total_reward(self._trainer, rewards), deciding_reward(self._trainer, rewards))
         groups, rank_rows = whole_groups(self._trainer, reads, rollout, with_truncated, self.rewards_per_function)
         before = rollout["advantages"]
         width = rollout["completion_ids"].size(1)

@@ -16,7 +16,7 @@ In the functions, `correct` `[N]` holds r, or NaN for a completion that was not 
 count in its group, and its advantage is 0.
 
 Use one of these methods if pass@k matters and prompts differ in difficulty. `maxrl` and `pass_at_k` replace the
-advantages, and refuse rewards with more than two values. `f_grpo` multiplies TRL's advantages and accepts any rewards.
+advantages, and refuse rewards of more than two values. `f_grpo` multiplies TRL's advantages and accepts any rewards.
 With `pass_at_k`, a group with fewer than k incorrect completions has advantages of 0, although dynamic sampling keeps
 it. We have read only the abstracts and third-party accounts, so the authors' gamma and k, and other changes in their
 runs, are not confirmed.
@@ -92,26 +92,19 @@ class ByDifficulty(Shaper[Config]):
 class OfTwoValues(ByDifficulty[Config]):
     """The base class of `maxrl` and `pass_at_k`, which replace the advantages by those of r in {0, 1}."""
 
-    # The rewards of all ranks are compared, so that all of them refuse a third value.
-    reads = (*ByDifficulty.reads, "all_ranks")
     needs = OWN_OR_UNSCALED_ADVANTAGES
 
-    def find_only_correct(self, rollout: Rollout, name: str) -> Float[Tensor, "N"]:
-        """Return the result of [`find_correct`], after checking the rewards.
-
-        Raises `ValueError` if the rewards of the correct completions differ, or those of the incorrect ones.
-        """
-        correct = self.find_correct(rollout)
-        of_each = [rollout.rewards[correct == outcome].unique() for outcome in (0, 1)]
+    def check_rewards(self, rewards: Float[Tensor, "N"], deciding: Float[Tensor, "N"]) -> None:
+        """Raise `ValueError` if the rewards of the correct completions differ, or those of the incorrect ones."""
+        threshold = self.args.correct_threshold
+        of_each = [rewards[where].unique() for where in (deciding > threshold, deciding <= threshold)]
         if max(map(len, of_each)) > 1:
             values = torch.cat(of_each).unique()
             listed = ", ".join(f"{value:g}" for value in values[:5].tolist()) + ", ..." * (len(values) > 5)
-            threshold = self.args.correct_threshold
             raise InvalidValueError(
-                f"{name!r} needs rewards of two values, one above correct_threshold={threshold:g}, and got {listed}: "
-                "all else would be ignored. Give one reward function of two values, or use 'f_grpo'."
+                f"{self.name!r} needs rewards of two values, one above correct_threshold={threshold:g}, and got "
+                f"{listed}: all else would be ignored. Give one reward function of two values, or use 'f_grpo'."
             )
-        return correct
 
 
 class MaxRL(OfTwoValues[CorrectnessSettings]):
@@ -122,7 +115,7 @@ class MaxRL(OfTwoValues[CorrectnessSettings]):
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return MaxRL's advantages (r - p) / p; 0 where the reward is missing."""
-        return maxrl_advantages(self.find_only_correct(rollout, "maxrl"), rollout.num_generations)
+        return maxrl_advantages(self.find_correct(rollout), rollout.num_generations)
 
 
 @dataclass
@@ -165,6 +158,6 @@ class PassAtK(OfTwoValues[PassAtKSettings]):
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the pass@k advantages; 0 where the reward is missing."""
-        correct = self.find_only_correct(rollout, "pass_at_k")
+        correct = self.find_correct(rollout)
         is_scaled = self.args.scale_rewards in ("group", True)
         return pass_at_k_advantages(correct, rollout.num_generations, self.args.pass_at_k, is_scaled)

@@ -67,7 +67,7 @@ def test_ppl_bounds_its_scores():
 @pytest.mark.parametrize("rewards", [[0.0, 0.1, 1.0, 1.0], [1.0, 2.0, 2.0, 1.0], [-1.0, 0.0, math.nan, 0.0]])
 def test_rewards_of_more_than_two_values_are_refused(name, rewards):
     with pytest.raises(ValueError, match=rf"'{name}'.* {min(rewards):g}, .*'f_grpo'"):
-        method(name).advantages(of_rewards(rewards))
+        method(name).check_rewards(torch.tensor(rewards), torch.tensor(rewards))
 
 
 @given(SEEDS)
