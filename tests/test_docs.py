@@ -55,7 +55,8 @@ def test_the_snippets_of_readme_are_the_measured_setting():
     of_method = {name: ours[name] for name in ("hold_entropy", "advantage_shaping", "dynamic_sampling")}
     as_measured = {name: ours[name] for name in ("epsilon_high", "lr_scheduler_type", "max_steps")}
     sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 16, "steps_per_generation": 64}
-    assert settings_of_snippets() == [of_method, of_method | as_measured | sizes]
+    constant = {"lr_scheduler_type": ours["lr_scheduler_type"]}
+    assert settings_of_snippets() == [of_method | constant, of_method | as_measured | sizes]
     text = (ROOT / "README.md").read_text()
     one_word = re.findall(r'`advantage_shaping="(\w+)"', text)
     assert f"[{len(SHAPERS) - 2} others](docs/methods.md#the-list)" in text
