@@ -124,7 +124,9 @@ def look_jobs(plan: Plan, name: str) -> list[Job]:
     jobs = []
     for start in look["starts"]:
         for arm in look["arms"]:
-            of_pilot = pilot_arm(plan, arm, rate_of(plan, arm), plan["chosen"]["form"])
+            # F-GRPO and C2 together were not in the pilot.
+            in_pilot = arm if arm in plan["pilot"]["arms"] else NAMED
+            of_pilot = pilot_arm(plan, in_pilot, rate_of(plan, arm), plan["chosen"]["form"])
             constant = RunName("pilot", of_pilot, start, 1)
             for rate in look_rates(plan, name, arm):
                 settings = _block_settings(plan, name, arm, rate)

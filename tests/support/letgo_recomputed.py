@@ -489,7 +489,7 @@ def check_pilot(page, folder, compare):
 
 # The looks before blocks: their starts, and the rates of each arm.
 LOOKS = {
-    "linear": ([61], {"GRPO": (2.5e-4, 1.25e-4), "C2 let go": (5e-4, 2.5e-4), "F-GRPO": (2.5e-4, 1.25e-4)}),
+    "linear": ([61], {arm: (5e-4, 2.5e-4) if "C2" in arm else (2.5e-4, 1.25e-4) for arm in [*ARMS[:3], ARMS[4]]}),
     "six_million": ([61, 62], dict.fromkeys(ARMS[:4], (1.25e-4, 6.25e-5)) | {"C2 let go": (2.5e-4, 1.25e-4)}),
 }
 
