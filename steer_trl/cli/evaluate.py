@@ -16,7 +16,7 @@ from accelerate.utils import set_seed
 
 from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.cli.eval_settings import eval_settings
-from steer_trl.cli.name_checks import read_command
+from steer_trl.cli.name_checks import split_words
 from steer_trl.cli.parser import RecipeParser, print_help
 from steer_trl.cli.rewards import MATH
 from steer_trl.data.sources import BENCHMARKS
@@ -49,7 +49,8 @@ def main(arguments: list[str]) -> None:
         print(list_benchmarks())  # noqa: T201
         return
     (args,) = RecipeParser((EvalArguments,), prog="steer-trl eval").parse_args_and_config(arguments)
-    refuse(args.find_ignored(typed=read_command(arguments).typed), "steer-trl eval")
+    typed, _ = split_words(arguments)
+    refuse(args.find_ignored(typed), "steer-trl eval")
     run(args)
 
 

@@ -85,6 +85,15 @@ def check_names(command: str, arguments: Sequence[str]) -> None:
 
 def read_command(arguments: Sequence[str]) -> CommandLine:
     """Split a command line into settings and their values, and load its recipe."""
+    typed, unexpected = split_words(arguments)
+    recipe = typed.get("config")
+    settings = load_recipe(recipe[-1]) if recipe else {}
+    settings.pop("env", None)
+    return CommandLine(typed, settings, unexpected)
+
+
+def split_words(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the words of each setting that is typed, and the words before the first flag."""
     typed: dict[str, list[str]] = {}
     unexpected = []
     name = None
@@ -97,10 +106,7 @@ def read_command(arguments: Sequence[str]) -> CommandLine:
             unexpected.append(word)
         else:
             typed[name].append(word)
-    recipe = typed.get("config")
-    settings = load_recipe(recipe[-1]) if recipe else {}
-    settings.pop("env", None)
-    return CommandLine(typed, settings, unexpected)
+    return typed, unexpected
 
 
 def describe_unexpected(word: str) -> str:

@@ -6,7 +6,7 @@ that come with this package can be given by name, such as `steer_qwen2.5_math_7b
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -78,8 +78,13 @@ def load_recipe(name: str | Path) -> dict[str, Any]:
 
     `name` is a file or the name of a recipe. A recipe's own settings override those of a recipe that it extends.
     """
+    return merge_layers([layer for _, layer in read_layers(name)])
+
+
+def merge_layers(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the settings of layers as one mapping. A layer overrides those that follow it."""
     settings: dict[str, Any] = {}
-    for _, layer in reversed(read_layers(name)):
+    for layer in reversed(layers):
         settings |= layer
     return settings
 

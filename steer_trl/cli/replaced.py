@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from steer_trl.cli.recipe_files import merge_layers
 from steer_trl.shaping import SHAPERS, Shaper, find_shaper
 from steer_trl.shaping.checks import find_unread
 from steer_trl.shaping.in_use import add_actuator, name_methods
@@ -44,8 +45,8 @@ def drop_replaced(layers: Sequence[Settings], choices: Settings) -> dict[str, An
         layers (`Sequence[Mapping]`): the recipe's own settings, then those of the recipe that it extends, and so on.
         choices (`Mapping`): the `CHOICES` that override the recipe.
     """
-    so_far = [_merge(layers[place:]) for place in range(len(layers))]
-    wanted = _merge([choices, *layers])
+    so_far = [merge_layers(layers[place:]) for place in range(len(layers))]
+    wanted = merge_layers([choices, *layers])
     after = find_methods(wanted)
     kept: dict[str, Any] = {}
     before: set[str] = set()
@@ -59,13 +60,6 @@ def drop_replaced(layers: Sequence[Settings], choices: Settings) -> dict[str, An
         used = {name: value for name, value in layer.items() if name not in dropped}
         kept = _keep_options(used, before, after) | kept
     return kept
-
-
-def _merge(layers: Sequence[Settings]) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    for layer in reversed(layers):
-        merged |= layer
-    return merged
 
 
 def find_methods(settings: Settings) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from steer_trl.cli.arguments import PUBLIC_TEXTS, MathArguments
 from steer_trl.cli.checks import check
 from steer_trl.cli.errors import OneLineParser, mark_crashes
 from steer_trl.cli.launch import launch, read_engine
-from steer_trl.cli.name_checks import MODELS, read_command
+from steer_trl.cli.name_checks import MODELS, split_words
 from steer_trl.cli.parser import RecipeParser, parse_resume, print_help, print_summary
 from steer_trl.cli.recipe_files import read_layers
 from steer_trl.cli.replaced import drop_replaced, read_choices
@@ -71,7 +71,8 @@ class TrainParser(RecipeParser):
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
         """Return the settings of a recipe, without those for methods that `args` or a nearer recipe replaces."""
-        choices = read_choices(read_command(args).typed)
+        typed, _ = split_words(args)
+        choices = read_choices(typed)
         settings = drop_replaced([layer for _, layer in read_layers(path)], choices)
         return {name: value for name, value in settings.items() if name not in choices}
 
@@ -86,7 +87,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--num_processes", type=int)
     engine, other_arguments = parser.parse_known_args(arguments)
     if engine.accelerate_config is None:
-        run(*parse(other_arguments), read_command(other_arguments).typed)
+        typed, _ = split_words(other_arguments)
+        run(*parse(other_arguments), typed)
         leave_group()
     else:
         launch(*read_engine(engine.accelerate_config, engine.num_processes), ["train", *other_arguments])

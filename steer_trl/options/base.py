@@ -133,6 +133,12 @@ def idle_complaints(
     return complaints
 
 
+def list_methods(shaping: Any) -> tuple[Any, ...]:
+    """Return the names in a value of `advantage_shaping`; empty for `"none"`."""
+    names = as_tuple(shaping or ())
+    return () if names == ("none",) else names
+
+
 @dataclass
 class ShapingConfig(GRPOConfig):
     """Settings that all methods share."""
@@ -238,8 +244,7 @@ class ShapingConfig(GRPOConfig):
     @property
     def shaping_names(self) -> tuple[Any, ...]:
         """The methods in use; empty for `"none"`."""
-        names = as_tuple(self.advantage_shaping or ())
-        return () if names == ("none",) else names
+        return list_methods(self.advantage_shaping)
 
     @property
     def skips_padding(self) -> bool:

@@ -130,11 +130,15 @@ def _check_result(shaper: Shaper, hook: str, result: Tensor, batch: TokenBatch) 
             "one number for each completion, return it with shape [B, 1]."
         )
     _refuse_bad_numbers(shaper, hook, result, batch.mask.bool())
-    if hook == "weights" and type(shaper) not in SHAPERS.values() and (batch.mask.bool() & (result < 0)).any():
+    if hook == "weights" and _is_custom(shaper) and (batch.mask.bool() & (result < 0)).any():
         raise InvalidValueError(
             f"{type(shaper).__name__}.weights must return numbers of at least 0, got {result.min():g}. A weight below "
             "0 turns the sign of an advantage, by which TRL clips. Clamp the weights, or return a bonus instead."
         )
+
+
+def _is_custom(shaper: Shaper) -> bool:
+    return type(shaper) not in SHAPERS.values()
 
 
 def _refuse_bad_numbers(shaper: Shaper, hook: str, result: Tensor, where: Tensor | None = None) -> None:
@@ -142,7 +146,7 @@ def _refuse_bad_numbers(shaper: Shaper, hook: str, result: Tensor, where: Tensor
 
     The package's own methods are not checked, since this waits for the device.
     """
-    if type(shaper) in SHAPERS.values():
+    if not _is_custom(shaper):
         return
     is_bad = ~result.isfinite() if where is None else where & ~result.isfinite()
     if count := int(is_bad.sum()):

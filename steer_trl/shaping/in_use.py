@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from steer_trl.options.base import list_methods
 from steer_trl.shaping.methods import find_shaper
-from steer_trl.support.validation import as_tuple
 
 DEFAULT = "steer"
 """The method of a run that sets neither `advantage_shaping` nor `hold_entropy`."""
@@ -20,8 +20,7 @@ def name_methods(shaping: Any, level: Any) -> tuple[str, ...]:
     """
     if shaping is None:
         return () if level is not None else (DEFAULT,)
-    names = as_tuple(shaping)
-    return () if names == ("none",) else names
+    return list_methods(shaping)
 
 
 def add_actuator(names: Sequence[str], level: Any, actuator: str | None) -> tuple[str, ...]:

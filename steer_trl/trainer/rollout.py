@@ -237,9 +237,10 @@ class RolloutShaping:
         """Let the methods in `acting`, which read `reads`, change the advantages of `rollout`."""
         self._report_replaced(rollout)
         if reads.rewards:
-            rewards = self.rewards_per_function
+            total = total_reward(self._trainer, self.rewards_per_function)
+            deciding = deciding_reward(self._trainer, self.rewards_per_function)
             for shaper in acting:
-                shaper.check_rewards(total_reward(self._trainer, rewards), deciding_reward(self._trainer, rewards))
+                shaper.check_rewards(total, deciding)
         groups, rank_rows = whole_groups(self._trainer, reads, rollout, with_truncated, self.rewards_per_function)
         before = rollout["advantages"]
         width = rollout["completion_ids"].size(1)

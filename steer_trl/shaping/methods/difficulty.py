@@ -90,7 +90,10 @@ class ByDifficulty(Shaper[Config]):
 
 
 class OfTwoValues(ByDifficulty[Config]):
-    """The base class of `maxrl` and `pass_at_k`, which replace the advantages by those of r in {0, 1}."""
+    """The base class of `maxrl` and `pass_at_k`, which read only whether a completion is correct.
+
+    They refuse rewards of more than two values, whose other differences would be lost.
+    """
 
     needs = OWN_OR_UNSCALED_ADVANTAGES
 

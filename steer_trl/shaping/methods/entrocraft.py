@@ -4,8 +4,8 @@ r"""Entrocraft, arXiv 2604.26326: above an entropy band only positive advantages
     A_hat_i = A_i G / |S| if i is in S, else 0      S = {i in the group: m A_i >= 0}
     lower(s) = lower + (lower_end - lower) s        upper(s) = lower(s) + width
 
-G is the number of scored completions in a group, and s is the share of the run that is done. Inside the band, A_hat =
-A. An update on positive advantages lowers the entropy, and one on negative advantages raises it, so dropping the
+G is the number of scored completions in a group, and s is the share of the run that is done. Inside the band nothing
+changes. An update on positive advantages lowers the entropy, and one on negative advantages raises it, so dropping the
 others moves the entropy back into the band. Any advantages can be filtered. If a method has given the tokens of a
 completion different advantages, the sign of their sum counts.
 
