@@ -70,6 +70,15 @@ def test_functions_named_in_docs_exist(page):
 
 
 @each_page
+def test_no_line_of_a_paragraph_begins_a_list_or_a_heading(page):
+    # A sentence that is wrapped before "1." is a list in Markdown, and one wrapped before "#" a heading.
+    lines = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL).split("\n")
+    pairs = zip(lines, lines[1:], strict=False)
+    after_prose = [line for before, line in pairs if before.strip() and not re.match(r"\s|[-*+] |\d+[.)] |#", before)]
+    assert [line for line in after_prose if re.match(r"([-*+>]|\d+[.)]|#+)\s", line)] == []
+
+
+@each_page
 def test_links_to_files_work_in_the_repository(page):
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     addresses = {address.partition("#")[0] for address in re.findall(r"\]\(([^)\s]+)\)", text)}
