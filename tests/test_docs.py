@@ -1,6 +1,7 @@
 """What the documentation names is there: files, tests, functions, fields, keys of the log. No site is needed."""
 
 import ast
+import itertools
 import pkgutil
 import re
 import sys
@@ -73,7 +74,7 @@ def test_functions_named_in_docs_exist(page):
 def test_no_line_of_a_paragraph_begins_a_list_or_a_heading(page):
     # A sentence that is wrapped before "1." is a list in Markdown, and one wrapped before "#" a heading.
     lines = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL).split("\n")
-    pairs = zip(lines, lines[1:], strict=False)
+    pairs = itertools.pairwise(lines)
     after_prose = [line for before, line in pairs if before.strip() and not re.match(r"\s|[-*+] |\d+[.)] |#", before)]
     assert [line for line in after_prose if re.match(r"([-*+>]|\d+[.)]|#+)\s", line)] == []
 
