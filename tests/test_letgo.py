@@ -99,7 +99,7 @@ def write_block(folder):
         write(folder, "block1", start, run, SHARES)
     write(folder, "block1", 75, 1, {arm: 0.9 for arm in SHARES if arm != "STARE"})
     of_plan = plan.read_plan()
-    for block in ("one_rate", "linear", "no_resampling", "six_million", "rivals"):
+    for block in ("one_rate", "linear", "linear_one_rate", "no_resampling", "six_million", "rivals"):
         arms = ["start", *of_plan["blocks"][block]["arms"]]
         for start in (71, 72)[: 1 if block == "rivals" else 2]:
             write(folder, block, start, of_plan["blocks"][block]["run"], dict.fromkeys(arms, 0.5))
@@ -161,10 +161,10 @@ def test_the_page_is_what_another_script_computes(tmp_path, make_plan):
     made = make_plan()
     text = page.page(made, tmp_path)
     wrong, equal = letgo_recomputed.check(text, tmp_path, numbers_of_units(made))
-    progress, claims, tokens, mixture, start_by_start = 1 + 6, 2 * (5 + 4 + 3 + 7) + 4, 4, 2 * 3, 4
+    progress, claims, tokens, mixture, start_by_start = 1 + 7, 2 * (5 + 4 + 3 + 7) + 4, 4 + 6, 2 * 3, 4
     # One row for each arm and the start, and a table without its own row for each arm that others are compared with.
-    values = (8 + 5 + 5 + 5 + 8 + 10) * 9
-    differences = (5 * 7 - 4 + 5 * 4 - 4 + 2 * (4 * 4 - 3) + 5 * 7 - 4 + 4 * 9 - 3) * 9
+    values = (8 + 5 + 5 + 7 + 5 + 8 + 10) * 9
+    differences = (5 * 7 - 4 + 5 * 4 - 4 + 2 * (4 * 4 - 3) + 4 * 6 - 3 + 5 * 7 - 4 + 4 * 9 - 3) * 9
     logs, equal_steps, held, spread, pilot, looks = 7 * 5, 7, 2 * 2, 7 * 6 + 1, 12 * 5, 4 * 2 + 4 * 2
     tables = values, differences, start_by_start, mixture, logs, equal_steps, held, spread, pilot, looks
     assert wrong == [] and equal == progress + claims + tokens + sum(tables)
@@ -264,6 +264,17 @@ def test_a_baseline_that_others_wait_for_is_made_one_start_ahead():
         if job.tokens_of:
             assert order.index((job.start, "GRPO")) < order.index((job.start, job.arm)) - 1
             assert job.tokens_of.unit == job.unit and job.steps_of.unit == f"block1-start{job.start}-run1"
+
+
+def test_runs_beside_another_block_differ_from_its_runs_in_nothing_but_the_rate():
+    made = plan.read_plan()
+    of_linear = {(job.start, job.arm): job for job in plan.block_jobs(made, "linear")}
+    jobs = plan.block_jobs(made, "linear_one_rate")
+    assert [job.start for job in jobs] == [start for start in range(71, 76) for _ in range(2)]
+    for job in jobs:
+        same = of_linear[job.start, job.arm.removesuffix(", rate 2.5e-4")]
+        assert job.settings == same.settings | {"learning_rate": 2.5e-4} != same.settings
+        assert job.steps_of == same.steps_of and job.tokens_of == same.tokens_of
 
 
 def test_the_advice_prefers_what_is_simple(tmp_path):

@@ -143,14 +143,17 @@ class Block:
     def __init__(self, plan: Plan, name: str, folder: Path) -> None:
         self.name = name
         block = plan["blocks"][name]
-        trained: list[str] = block["arms"]
+        beside: dict[str, list[str]] = block.get("beside", {})
+        trained: list[str] = [*(arm for arms in beside.values() for arm in arms), *block["arms"]]
         stopped = [arm for arm in trained if arm in block.get("stop_early", {}).get("arms", ())]
         self.arms = trained + [f"{arm}{STOPPED_EARLY}" for arm in stopped]
         self.claims = [CLAIMS[i] for i in block.get("claims", ())]
         self.planned = sorted(block_units(plan, name))
         self.units: dict[tuple[int, int], dict[str, Model]] = {}
         for start, run in self.planned:
-            records = published.read_unit(folder, unit_name(name, start, run))
+            records = {}
+            for of in (*beside, name):
+                records |= published.read_unit(folder, unit_name(of, start, run))
             if set(trained) <= set(records):
                 refuse_unequal(records)
                 models = {arm: Model(record) for arm, record in records.items()}

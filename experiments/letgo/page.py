@@ -355,7 +355,8 @@ def tables(plan: Plan, folder: Path) -> dict[str, str]:
     found |= {name: make(by_name["block1"]) if blocks else NOT_YET for name, make in makers.items()}
     for name in ("one_rate", "no_resampling", "six_million", "rivals"):
         found[name] = values_and_differences(by_name[name]) if blocks else NOT_YET
-    found["linear"] = falling_rate(by_name["linear"]) if blocks else NOT_YET
+    for name in ("linear", "linear_one_rate"):
+        found[name] = falling_rate(by_name[name]) if blocks else NOT_YET
     found["advised early"] = advised(by_name["six_million"]) if blocks else NOT_YET
     found["looks"] = "\n\n".join(look(plan, name, folder) for name in plan["looks"]) if blocks else NOT_YET
     return found

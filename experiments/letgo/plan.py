@@ -185,8 +185,15 @@ def _block_job(plan: Plan, name: str, arm: str, start: int, run: int) -> Job:
         job = replace(job, stop_early=block["stop_early"])
     if "steps_of" not in block:
         return job
-    baseline = None if arm == BASELINE else RunName(name, BASELINE, start, run)
-    return replace(job, steps_of=RunName(block["steps_of"], arm, start, 1), tokens_of=baseline)
+    constant = RunName(block["steps_of"], arm.partition(", rate ")[0], start, 1)
+    baseline = None if arm == BASELINE else RunName(block_of(plan, name, BASELINE), BASELINE, start, run)
+    return replace(job, steps_of=constant, tokens_of=baseline)
+
+
+def block_of(plan: Plan, name: str, arm: str) -> str:
+    """Return the block that makes an arm's runs for a block: itself, unless it is compared with another's runs."""
+    beside: dict[str, list[str]] = plan["blocks"][name].get("beside", {})
+    return next((other for other, arms in beside.items() if arm in arms), name)
 
 
 def rate_of(plan: Plan, arm: str, block: str | None = None) -> float:

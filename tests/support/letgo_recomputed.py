@@ -20,16 +20,28 @@ RESULTS = Path(__file__).parents[2] / "experiments/results"
 ARMS = ["GRPO", "C2 let go", "F-GRPO", "KL 0.03", "F-GRPO and C2 let go", "STEER", "STARE"]
 RIVALS = ["Differential smoothing", "Entrocraft", "JS to the start"]
 EARLY = ", stopped early"
+LOWER = ["C2 let go, rate 2.5e-4", "F-GRPO and C2 let go, rate 2.5e-4"]
 # Other blocks in the page's order, the sections of their tables, and their arms.
 OTHERS = {
     "one_rate": ("One learning rate for all", ARMS[:4]),
     "linear": ("A learning rate that falls linearly to 0", [*ARMS[:3], ARMS[4]]),
+    "linear_one_rate": ("A learning rate that falls linearly, held arms at GRPO's rate", [*ARMS[:3], ARMS[4], *LOWER]),
     "no_resampling": ("Without dynamic sampling", [*ARMS[:3], ARMS[4]]),
     "six_million": ("Six million tokens", ARMS[:4] + [f"{arm}{EARLY}" for arm in ("GRPO", "F-GRPO", "KL 0.03")]),
     "rivals": ("Rivals", ARMS[:3] + [arm + rate for arm in RIVALS for rate in ("", ", rate 2.5e-4")]),
 }
 # The starts and runs that the protocol has for each block.
-PLANNED = {"block1": 12, "one_rate": 5, "linear": 10, "no_resampling": 5, "six_million": 10, "rivals": 1}
+# Blocks that are compared with the runs of another one, and how many arms they have of their own.
+BESIDE = {"linear_one_rate": ("linear", 2)}
+PLANNED = {
+    "block1": 12,
+    "one_rate": 5,
+    "linear": 10,
+    "linear_one_rate": 5,
+    "no_resampling": 5,
+    "six_million": 10,
+    "rivals": 1,
+}
 FORMS = ["half from 0.6", "half from 0.4", "zero from 0.6", "zero from 0.4"]
 TEMPERATURES = ["t0.25", "t0.5", "t1"]
 # Student's t, two-sided 95 %, by degrees of freedom.
@@ -175,7 +187,7 @@ def check(page, folder, planned=PLANNED):
         if blocks[name]:
             tables = rows(section(page, heading))
             check_values(tables[0], arms, blocks[name], compare)
-            if name == "linear":
+            if name.startswith("linear"):
                 check_tokens(tables.pop(), arms, blocks[name], compare)
             check_differences(tables[1:], arms, blocks[name], compare)
     for name, heading in (("block1", "What is advised"), ("six_million", "Six million tokens")):
@@ -189,6 +201,9 @@ def units_of(folder, block, arms):
     """Return the whole units of a block by start and run."""
     paths = folder.glob(f"{block}-start*.jsonl.xz")
     units = {tuple(map(int, re.findall(r"-(?:start|run)(\d+)", path.name))): lines_of(path) for path in paths}
+    if block in BESIDE:
+        others = units_of(folder, BESIDE[block][0], [])
+        units = {key: others.get(key, {}) | records for key, records in units.items()}
     for records in units.values():
         records |= {f"{arm}{EARLY}": one["stopped_early"] for arm, one in records.items() if "stopped_early" in one}
     return {key: records for key, records in units.items() if set(arms) <= set(records)}
@@ -208,7 +223,8 @@ def check_progress(page, folder, blocks, planned, compare):
     whole = set()
     for row, (name, units) in zip(table[1:], blocks.items(), strict=True):
         arms = [arm for arm in (ARMS if name == "block1" else OTHERS[name][1]) if not arm.endswith(EARLY)]
-        compare(f"{name}, runs and units", " ".join(row[1:]), [len(arms) * len(units), len(units), planned[name]])
+        runs = BESIDE[name][1] if name in BESIDE else len(arms)
+        compare(f"{name}, runs and units", " ".join(row[1:]), [runs * len(units), len(units), planned[name]])
         if len(units) == planned[name]:
             whole.add(name)
     return whole
