@@ -166,7 +166,8 @@ def test_the_page_is_what_another_script_computes(tmp_path, make_plan):
     values = (8 + 5 + 5 + 7 + 5 + 8 + 10) * 9
     differences = (5 * 7 - 4 + 5 * 4 - 4 + 2 * (4 * 4 - 3) + 4 * 6 - 3 + 5 * 7 - 4 + 4 * 9 - 3) * 9
     logs, equal_steps, held, spread, pilot, looks = 7 * 5, 7, 2 * 2, 7 * 6 + 1, 12 * 5, 4 * 2 + 4 * 2
-    tables = values, differences, start_by_start, mixture, logs, equal_steps, held, spread, pilot, looks
+    schedules = 1 + (4 + 6) * 2
+    tables = values, differences, schedules, start_by_start, mixture, logs, equal_steps, held, spread, pilot, looks
     assert wrong == [] and equal == progress + claims + tokens + sum(tables)
     assert "{" not in text
 

@@ -14,7 +14,7 @@ from experiments.dial.analysis import Interval, holm, over_starts
 from experiments.lab.runs import ROOT, START
 from experiments.lab.tables import markdown_table
 from experiments.letgo import analysis, published
-from experiments.letgo.analysis import SAMPLINGS, WITH_F_GRPO, Block, Measure, Model, judge, solved
+from experiments.letgo.analysis import SAMPLES, SAMPLINGS, WITH_F_GRPO, Block, Measure, Model, judge, solved
 from experiments.letgo.picture import draw
 from experiments.letgo.plan import (
     BASELINE,
@@ -157,6 +157,31 @@ def falling_rate(block: Block) -> str:
         rows.append([arm, f"{min(beyond):+.1f} to {max(beyond):+.1f}", repeated])
     head = ["arm", f"tokens, % more than {BASELINE}", "runs that were repeated"]
     return f"{values_and_differences(block)}\n\n{markdown_table(head, rows)}"
+
+
+def schedules(constant: Block, falling: Block) -> str:
+    """Return what each arm solves with a constant rate and with one that falls, from the starts that have both."""
+    starts = [start for start in falling.starts if start in constant.starts]
+    if not starts:
+        return NOT_YET
+    rows = []
+    for schedule, block, arms in (
+        ("constant", constant, [arm for arm in constant.arms if arm in falling.arms]),
+        ("linear", falling, falling.arms),
+    ):
+        for arm in arms:
+            row = [schedule, arm]
+            for measure in (solved("t1", 1), solved("t1", SAMPLES)):
+                ours, advised = (
+                    [mean(measure(model) for model in of.models(one, start)) for start in starts]
+                    for of, one in ((block, arm), (constant, WITH_F_GRPO))
+                )
+                less = cell(over_starts([a - b for a, b in zip(ours, advised, strict=True)]))
+                row += [f"{mean(ours):.1f}", "" if (block, arm) == (constant, WITH_F_GRPO) else less]
+            rows.append(row)
+    than = f"less {WITH_F_GRPO}, constant"
+    head = ["learning rate", "arm", "one try", f"one try, {than}", "16 tries", f"16 tries, {than}"]
+    return f"Starts: {', '.join(map(str, starts))}.\n\n{markdown_table(head, rows)}"
 
 
 def mixture(block: Block) -> str:
@@ -357,6 +382,7 @@ def tables(plan: Plan, folder: Path) -> dict[str, str]:
         found[name] = values_and_differences(by_name[name]) if blocks else NOT_YET
     for name in ("linear", "linear_one_rate"):
         found[name] = falling_rate(by_name[name]) if blocks else NOT_YET
+    found["schedules"] = schedules(by_name["block1"], by_name["linear_one_rate"]) if blocks else NOT_YET
     found["advised early"] = advised(by_name["six_million"]) if blocks else NOT_YET
     found["looks"] = "\n\n".join(look(plan, name, folder) for name in plan["looks"]) if blocks else NOT_YET
     return found

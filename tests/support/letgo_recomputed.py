@@ -183,6 +183,7 @@ def check(page, folder, planned=PLANNED):
     check_claims(page, blocks, whole, compare)
     if blocks["block1"]:
         check_block(page, blocks["block1"], compare)
+    check_schedules(section(page, "A constant rate and one that falls"), blocks, compare)
     for name, (heading, arms) in OTHERS.items():
         if blocks[name]:
             tables = rows(section(page, heading))
@@ -267,6 +268,35 @@ def check_tokens(table, arms, units, compare):
         more = [100 * (ours - theirs) / theirs for ours, theirs in pairs]
         again = len([one for one in units.values() if "before" in one[row[0]]])
         compare(f"tokens, {row[0]}", " ".join(row[1:]), [min(more), max(more), again])
+
+
+def check_schedules(text, blocks, compare):
+    """Check what the arms solve at a constant rate and at one that falls, from the starts that have both."""
+    constant, falling = blocks["block1"], blocks["linear_one_rate"]
+    starts = sorted({start for start, _ in constant} & {start for start, _ in falling})
+    if not starts:
+        return
+    compare("starts with both", text.split("Starts: ")[1].splitlines()[0], starts)
+    (table,) = rows(text)
+    arms = OTHERS["linear_one_rate"][1]
+    expected = [["constant", arm] for arm in arms[:4]] + [["linear", arm] for arm in arms]
+    order = {arm: place for place, arm in enumerate(ARMS)}
+    compare.names(
+        "schedules", [row[:2] for row in table], sorted(expected, key=lambda row: (row[0], order.get(row[1], 9)))
+    )
+
+    def solved(units, arm, k):
+        """Return what an arm solves from each of these starts."""
+        of_these = {key: records for key, records in units.items() if key[0] in starts}
+        return by_start(of_these, lambda records: share(records[arm], "t1", k))
+
+    for row in table:
+        units = constant if row[0] == "constant" else falling
+        is_advised = row[:2] == ["constant", "F-GRPO and C2 let go"]
+        for cells, k in ((row[2:4], 1), (row[4:6], 16)):
+            ours, advised = solved(units, row[1], k), solved(constant, "F-GRPO and C2 let go", k)
+            less_advised = [] if is_advised else bounds([a - b for a, b in zip(ours, advised, strict=True)])
+            compare(f"schedules, {row[:2]}, {k}", " ".join(cells), [average(ours), *less_advised])
 
 
 def check_advice(text, units, is_whole, compare):
