@@ -25,11 +25,15 @@ import metrics_table  # noqa: E402
 import settings_table  # noqa: E402
 
 
+def without_blocks(page):
+    """The text of a page without its fenced blocks."""
+    return re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+
+
 def code(page):
     """Everything in backticks, and the words of the fenced blocks."""
-    text = page.read_text()
-    blocks = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
-    spans = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    blocks = re.findall(r"```\w*\n(.*?)```", page.read_text(), re.DOTALL)
+    spans = re.findall(r"`([^`\n]+)`", without_blocks(page))
     return [*spans, *(word for block in blocks for word in block.split())]
 
 
@@ -73,16 +77,15 @@ def test_functions_named_in_docs_exist(page):
 @each_page
 def test_no_line_of_a_paragraph_begins_a_list_or_a_heading(page):
     # A sentence that is wrapped before "1." is a list in Markdown, and one wrapped before "#" a heading.
-    lines = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL).split("\n")
-    pairs = itertools.pairwise(lines)
+    pairs = itertools.pairwise(without_blocks(page).split("\n"))
     after_prose = [line for before, line in pairs if before.strip() and not re.match(r"\s|[-*+] |\d+[.)] |#", before)]
     assert [line for line in after_prose if re.match(r"([-*+>]|\d+[.)]|#+)\s", line)] == []
 
 
 @each_page
 def test_links_to_files_work_in_the_repository(page):
-    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-    addresses = {address.partition("#")[0] for address in re.findall(r"\]\(([^)\s]+)\)", text)}
+    found = re.findall(r"\]\(([^)\s]+)\)", without_blocks(page))
+    addresses = {address.partition("#")[0] for address in found}
     local = {address for address in addresses if address and "://" not in address}
     assert [address for address in local if not (page.parent / address).exists()] == []
 

@@ -132,7 +132,7 @@ Measure = Callable[[Model], float]
 
 
 class Block:
-    """The published units of a block. Only a unit with all of its arms counts.
+    """The published units of a block, with those of the block beside it. Only a unit with all of its arms counts.
 
     Attributes:
         arms (`list[str]`): the arms, and those that are also judged where they would have been stopped early.
@@ -143,8 +143,8 @@ class Block:
     def __init__(self, plan: Plan, name: str, folder: Path) -> None:
         self.name = name
         block = plan["blocks"][name]
-        beside: dict[str, list[str]] = block.get("beside", {})
-        trained: list[str] = [*(arm for arms in beside.values() for arm in arms), *block["arms"]]
+        of_blocks = [block["beside"], name] if "beside" in block else [name]
+        trained: list[str] = [arm for of in of_blocks for arm in plan["blocks"][of]["arms"]]
         stopped = [arm for arm in trained if arm in block.get("stop_early", {}).get("arms", ())]
         self.arms = trained + [f"{arm}{STOPPED_EARLY}" for arm in stopped]
         self.claims = [CLAIMS[i] for i in block.get("claims", ())]
@@ -152,7 +152,7 @@ class Block:
         self.units: dict[tuple[int, int], dict[str, Model]] = {}
         for start, run in self.planned:
             records = {}
-            for of in (*beside, name):
+            for of in of_blocks:
                 records |= published.read_unit(folder, unit_name(of, start, run))
             if set(trained) <= set(records):
                 refuse_unequal(records)
@@ -174,9 +174,9 @@ class Block:
         """Return the models of an arm from a start, one for each run."""
         return [arms[arm] for (of, _), arms in sorted(self.units.items()) if of == start]
 
-    def values(self, arm: str, measure: Measure) -> list[float]:
-        """Return the measure of an arm for each start."""
-        return [mean(measure(model) for model in self.models(arm, start)) for start in self.starts]
+    def values(self, arm: str, measure: Measure, starts: Sequence[int] | None = None) -> list[float]:
+        """Return the measure of an arm for each start, or for each of some starts."""
+        return [mean(measure(model) for model in self.models(arm, start)) for start in starts or self.starts]
 
     def difference(self, arm: str, than: str, measure: Measure) -> list[float]:
         """Return the measure of `arm` less that of `than`, for each start."""

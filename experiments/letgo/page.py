@@ -160,25 +160,20 @@ def falling_rate(block: Block) -> str:
 
 
 def schedules(constant: Block, falling: Block) -> str:
-    """Return what each arm solves with a constant rate and with one that falls, from the starts that have both."""
+    """Return what each arm solves with a constant and with a falling rate, from the starts that have both."""
     starts = [start for start in falling.starts if start in constant.starts]
     if not starts:
         return NOT_YET
+    arms = [("constant", constant, arm) for arm in constant.arms if arm in falling.arms]
+    arms += [("linear", falling, arm) for arm in falling.arms]
     rows = []
-    for schedule, block, arms in (
-        ("constant", constant, [arm for arm in constant.arms if arm in falling.arms]),
-        ("linear", falling, falling.arms),
-    ):
-        for arm in arms:
-            row = [schedule, arm]
-            for measure in (solved("t1", 1), solved("t1", SAMPLES)):
-                ours, advised = (
-                    [mean(measure(model) for model in of.models(one, start)) for start in starts]
-                    for of, one in ((block, arm), (constant, WITH_F_GRPO))
-                )
-                less = cell(over_starts([a - b for a, b in zip(ours, advised, strict=True)]))
-                row += [f"{mean(ours):.1f}", "" if (block, arm) == (constant, WITH_F_GRPO) else less]
-            rows.append(row)
+    for schedule, block, arm in arms:
+        row = [schedule, arm]
+        for measure in (solved("t1", 1), solved("t1", SAMPLES)):
+            ours, advised = block.values(arm, measure, starts), constant.values(WITH_F_GRPO, measure, starts)
+            less = over_starts([a - b for a, b in zip(ours, advised, strict=True)])
+            row += [f"{mean(ours):.1f}", "" if (block, arm) == (constant, WITH_F_GRPO) else cell(less)]
+        rows.append(row)
     than = f"less {WITH_F_GRPO}, constant"
     head = ["learning rate", "arm", "one try", f"one try, {than}", "16 tries", f"16 tries, {than}"]
     return f"Starts: {', '.join(map(str, starts))}.\n\n{markdown_table(head, rows)}"

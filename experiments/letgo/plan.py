@@ -124,7 +124,7 @@ def look_jobs(plan: Plan, name: str) -> list[Job]:
     jobs = []
     for start in look["starts"]:
         for arm in look["arms"]:
-            # F-GRPO and C2 together were not in the pilot.
+            # The pilot did not run F-GRPO together with C2, which takes the steps of C2 alone.
             in_pilot = arm if arm in plan["pilot"]["arms"] else NAMED
             of_pilot = pilot_arm(plan, in_pilot, rate_of(plan, arm), plan["chosen"]["form"])
             constant = RunName("pilot", of_pilot, start, 1)
@@ -185,15 +185,10 @@ def _block_job(plan: Plan, name: str, arm: str, start: int, run: int) -> Job:
         job = replace(job, stop_early=block["stop_early"])
     if "steps_of" not in block:
         return job
+    # An arm that is run at another rate, too, has the rate in its name.
     constant = RunName(block["steps_of"], arm.partition(", rate ")[0], start, 1)
-    baseline = None if arm == BASELINE else RunName(block_of(plan, name, BASELINE), BASELINE, start, run)
+    baseline = None if arm == BASELINE else RunName(block.get("beside", name), BASELINE, start, run)
     return replace(job, steps_of=constant, tokens_of=baseline)
-
-
-def block_of(plan: Plan, name: str, arm: str) -> str:
-    """Return the block that makes an arm's runs for a block: itself, unless it is compared with another's runs."""
-    beside: dict[str, list[str]] = plan["blocks"][name].get("beside", {})
-    return next((other for other, arms in beside.items() if arm in arms), name)
 
 
 def rate_of(plan: Plan, arm: str, block: str | None = None) -> float:

@@ -93,7 +93,7 @@ def read_command(arguments: Sequence[str]) -> CommandLine:
 
 
 def split_words(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Return the words of each setting that is typed, and the words before the first flag."""
+    """Split a command line into the words behind each flag, and the words before the first flag."""
     typed: dict[str, list[str]] = {}
     unexpected = []
     name = None

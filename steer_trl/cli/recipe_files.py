@@ -82,7 +82,7 @@ def load_recipe(name: str | Path) -> dict[str, Any]:
 
 
 def merge_layers(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the settings of layers as one mapping. A layer overrides those that follow it."""
+    """Merge layers of settings into one mapping. Earlier layers override later ones."""
     settings: dict[str, Any] = {}
     for layer in reversed(layers):
         settings |= layer

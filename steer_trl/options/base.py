@@ -134,7 +134,7 @@ def idle_complaints(
 
 
 def list_methods(shaping: Any) -> tuple[Any, ...]:
-    """Return the names in a value of `advantage_shaping`; empty for `"none"`."""
+    """Return the names of the methods in a value of `advantage_shaping`. `"none"` has none."""
     names = as_tuple(shaping or ())
     return () if names == ("none",) else names
 

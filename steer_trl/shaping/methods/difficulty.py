@@ -92,7 +92,7 @@ class ByDifficulty(Shaper[Config]):
 class OfTwoValues(ByDifficulty[Config]):
     """The base class of `maxrl` and `pass_at_k`, which read only whether a completion is correct.
 
-    They refuse rewards of more than two values, whose other differences would be lost.
+    They refuse rewards with more than two values, because they would ignore the other differences.
     """
 
     needs = OWN_OR_UNSCALED_ADVANTAGES
